@@ -1,0 +1,2 @@
+//! Replays recorded allocation logs.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Recorded allocation logs, their replay, and reference models.
