@@ -42,6 +42,15 @@ impl AddressIndex {
         self.root
     }
 
+    /// Gives a free run another place in the range and another length.
+    pub(crate) fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+        self.remove(tables, node);
+        let run = tables.node_mut(node);
+        run.start = start;
+        run.set_len(len);
+        self.insert(tables, node);
+    }
+
     /// Adds a free run. Visits at most one run for each bit of an offset.
     pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
         let run = tables.node(node);

@@ -14,7 +14,7 @@ use super::size_index::SizeIndex;
 use super::spans::{SpanBlock, Spans};
 #[cfg(feature = "alloc")]
 use super::storage::Chunked;
-use super::storage::{Borrowed, NO_SPAN, Storage};
+use super::storage::{Borrowed, Storage};
 use super::table::Table;
 
 /// Manages the offsets of one range: allocate a size, free by handle, ask, and verify it all.
@@ -110,8 +110,8 @@ impl Books {
 pub(super) enum Found {
     /// Outside spans, or under buddy placement.
     Node(u32),
-    /// In the span that starts at a granule.
-    InSpan(u32, SpanBlock),
+    /// In a span.
+    InSpan(SpanBlock),
 }
 
 #[cfg(feature = "alloc")]
@@ -296,18 +296,34 @@ impl<S: Storage> OffsetAllocator<S> {
     pub fn try_allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         let request = request.into();
         let need = Need::of(&request, &self.shape)?;
-        let found = match &mut self.free {
-            Free::Runs(..) => self.claim_run_or_span(&need),
-            Free::Buddies(buddies) => match buddies.find(&self.table, &need, &mut 0) {
-                Some(node) => {
-                    buddies.claim(&mut self.table, node, &need).map(|node| Some(Found::Node(node)))
-                }
-                None => Ok(None),
-            },
+        if let Some(block) = self.allocate_at_first_look(&need) {
+            return Ok(block);
+        }
+        self.allocate_at_last(&request, &need)
+    }
+
+    /// What most requests take: a block of an open span, or of the run that a first look shows.
+    #[inline(always)]
+    fn allocate_at_first_look(&mut self, need: &Need) -> Option<Block> {
+        let Free::Runs(runs, _) = &mut self.free else { return None };
+        if need.len <= self.shape.small_granules {
+            return if need.is_anywhere() { self.allocate_quickly(need) } else { None };
+        }
+        let place = runs.first_look(&self.table, need, &mut 0)?;
+        let node = runs.claim(&mut self.table, place, need.len, self.generation).ok()?;
+        Some(self.admit(Slot::Node(node), place.start, need.len))
+    }
+
+    /// Every way to serve a request, in order.
+    #[cold]
+    fn allocate_at_last(&mut self, request: &Request, need: &Need) -> Result<Block, AllocError> {
+        let result = match &mut self.free {
+            Free::Runs(..) => self.allocate_from_runs_or_spans(need),
+            Free::Buddies(_) => self.allocate_buddy(need),
         };
-        match found {
-            Ok(Some(found)) => Ok(self.admit(found)),
-            Ok(None) => Err(self.refusal(&request)),
+        match result {
+            Ok(Some(block)) => Ok(block),
+            Ok(None) => Err(self.refusal(request)),
             Err(missing) => Err(AllocError::OutOfMetadata(missing)),
         }
     }
@@ -349,76 +365,122 @@ impl<S: Storage> OffsetAllocator<S> {
             && !need.has(Options::LIMIT_SPLIT | Options::OUTSIDE_SPANS | Options::HIGH_END)
     }
 
-    #[inline]
-    fn claim_run_or_span(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
+    fn allocate_buddy(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
+        let Free::Buddies(buddies) = &mut self.free else { return Ok(None) };
+        let Some(node) = buddies.find(&self.table, need, &mut 0) else { return Ok(None) };
+        let node = buddies.claim(&mut self.table, node, need, self.generation)?;
+        let piece = self.table.storage.node(node);
+        let (start, len) = (u64::from(piece.start), piece.len());
+        Ok(Some(self.admit(Slot::Node(node), start, len)))
+    }
+
+    /// In order: an open span and a new one (small requests), the first look, the second look,
+    /// the granules of the empty span, a free buddy of any span.
+    fn allocate_from_runs_or_spans(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
         if self.is_small(need) {
-            let found = self.claim_in_spans(need);
-            if found.is_some() {
-                return Ok(found);
+            let block = self.allocate_in_spans(need);
+            if block.is_some() {
+                return Ok(block);
             }
-            if let Some(found) = self.open_span_for(need)? {
-                return Ok(Some(found));
+            self.settle();
+            let block = self.allocate_in_spans(need);
+            if block.is_some() {
+                return Ok(block);
+            }
+            if self.open_span_for(need)? {
+                return Ok(self.allocate_in_spans(need));
             }
         }
+        let block = self.allocate_from_runs(need)?;
+        if block.is_some() {
+            return Ok(block);
+        }
+        let Free::Runs(_, spans) = &self.free else { return Ok(None) };
+        if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
+            return self.allocate_over_empty_span(start, need.len);
+        }
+        Ok(self.allocate_in_spans(need))
+    }
+
+    /// A block of the run that a look shows.
+    fn allocate_from_runs(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
+        let Free::Runs(runs, _) = &self.free else { return Ok(None) };
+        let mut place = runs.first_look(&self.table, need, &mut 0);
+        if place.is_none() {
+            self.settle();
+            let Free::Runs(runs, _) = &self.free else { return Ok(None) };
+            place = runs.second_look(&self.table, need, &mut 0);
+        }
+        let Some(place) = place else { return Ok(None) };
         let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
-        match runs.first_look(&self.table, need, &mut 0) {
-            Some(place) => {
-                runs.claim(&mut self.table, place, need.len).map(|n| Some(Found::Node(n)))
+        let node = runs.claim(&mut self.table, place, need.len, self.generation)?;
+        Ok(Some(self.admit(Slot::Node(node), place.start, need.len)))
+    }
+
+    /// The block of a small request's order that was freed last.
+    #[inline(always)]
+    fn allocate_quickly(&mut self, need: &Need) -> Option<Block> {
+        let Free::Runs(_, spans) = &mut self.free else { return None };
+        let order = order_of(need.len);
+        let block = spans.allocate_quickly(&mut self.table, order, self.generation.bits())?;
+        Some(self.admit_in_span(block))
+    }
+
+    /// Merges the small blocks that were freed last with their buddies, and closes spans that
+    /// empties, all but one. At most 72 blocks.
+    pub(super) fn settle(&mut self) {
+        let Free::Runs(runs, spans) = &mut self.free else { return };
+        while let Some(block) = spans.take_unmerged() {
+            if let Some(node) = spans.merge(&mut self.table, block) {
+                runs.release(&mut self.table, node);
             }
-            None => self.claim_last(need),
         }
     }
 
     /// A block in an open span.
-    #[inline]
-    fn claim_in_spans(&mut self, need: &Need) -> Option<Found> {
+    fn allocate_in_spans(&mut self, need: &Need) -> Option<Block> {
         let (order, align_order) = self.span_orders(need)?;
         let Free::Runs(_, spans) = &mut self.free else { return None };
         let generation = self.generation.bits();
         let block = spans.allocate(&mut self.table, order, align_order, generation)?;
-        let node = spans.read(&self.table, block.slot).node();
-        Some(Found::InSpan(self.table.storage.node(node).start, block))
+        Some(self.admit_in_span(block))
     }
 
-    /// A block in a new span, if there is a run for one.
-    #[cold]
-    fn open_span_for(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
+    #[inline(always)]
+    fn admit_in_span(&mut self, block: SpanBlock) -> Block {
+        self.admit(Slot::Granule(block.granule), u64::from(block.granule), 1 << block.order)
+    }
+
+    /// Opens a span, if there is a run for one.
+    fn open_span_for(&mut self, need: &Need) -> Result<bool, Metadata> {
         if need.has(Options::NO_NEW_SPAN) || self.span_orders(need).is_none() {
-            return Ok(None);
+            return Ok(false);
         }
-        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
+        let Free::Runs(runs, spans) = &mut self.free else { return Ok(false) };
         let len = u64::from(self.shape.span_granules);
         let span = Need { len, align: len, ..*need };
         let place = runs
             .first_look(&self.table, &span, &mut 0)
             .or_else(|| runs.second_look(&self.table, &span, &mut 0));
-        let Some(place) = place else { return Ok(None) };
+        let Some(place) = place else { return Ok(false) };
         let number = (place.start / len) as u32;
         if !spans.has_room(&self.table, number) {
-            return if S::GROWS { Err(Metadata::Span) } else { Ok(None) };
+            return if S::GROWS { Err(Metadata::Span) } else { Ok(false) };
         }
         // Without nodes to cut a span out, the block itself may still find some.
-        let Ok(node) = runs.claim(&mut self.table, place, len) else { return Ok(None) };
+        let Ok(node) = runs.claim(&mut self.table, place, len, self.generation) else {
+            return Ok(false);
+        };
         spans.open(&mut self.table, node);
-        Ok(self.claim_in_spans(need))
-    }
-
-    /// What is left when the first look shows nothing: the second look, the granules of the empty
-    /// span, and a free buddy of any span.
-    #[cold]
-    fn claim_last(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
-        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
-        if let Some(place) = runs.second_look(&self.table, need, &mut 0) {
-            return runs.claim(&mut self.table, place, need.len).map(|n| Some(Found::Node(n)));
-        }
-        if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
-            return self.claim_over_empty_span(start, need.len);
-        }
-        Ok(self.claim_in_spans(need))
+        Ok(true)
     }
 
     /// Closes the empty span and cuts a block out of the run that makes.
-    fn claim_over_empty_span(&mut self, start: u64, len: u64) -> Result<Option<Found>, Metadata> {
+    fn allocate_over_empty_span(
+        &mut self,
+        start: u64,
+        len: u64,
+    ) -> Result<Option<Block>, Metadata> {
         let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
         let span = self.table.storage.node(spans.empty_node(&self.table));
         let merged = [span.before(), span.after()]
@@ -433,7 +495,9 @@ impl<S: Storage> OffsetAllocator<S> {
         self.table.require(pieces.saturating_sub(merged))?;
         let Some(node) = spans.close_empty(&mut self.table) else { return Ok(None) };
         let node = runs.release(&mut self.table, node);
-        runs.claim(&mut self.table, Place { node, start }, len).map(|n| Some(Found::Node(n)))
+        let place = Place { node, start };
+        let node = runs.claim(&mut self.table, place, len, self.generation)?;
+        Ok(Some(self.admit(Slot::Node(node), start, len)))
     }
 
     /// Where a request would lie in the run that closing the empty span would make.
@@ -456,21 +520,13 @@ impl<S: Storage> OffsetAllocator<S> {
         Some((u64::from(start), end))
     }
 
-    /// Makes a claimed piece a live block.
-    #[inline]
-    fn admit(&mut self, found: Found) -> Block {
-        let generation = self.generation;
-        self.generation = generation.next();
-        if let Found::Node(node) = found {
-            self.table.storage.node_mut(node).links[0] = generation.bits();
-        }
-        let (slot, start, len) = self.extent(found);
+    /// Enters a new live block, stamped with the present generation, into the books.
+    #[inline(always)]
+    fn admit(&mut self, slot: Slot, start: u64, len: u64) -> Block {
+        let handle = Handle::new(slot, self.generation);
+        self.generation = self.generation.next();
         self.books.add(len);
-        Block {
-            handle: Handle::new(slot, generation),
-            offset_bytes: self.shape.bytes(start),
-            size_bytes: self.shape.bytes(len),
-        }
+        Block { handle, offset_bytes: self.shape.bytes(start), size_bytes: self.shape.bytes(len) }
     }
 
     #[inline]
@@ -480,15 +536,14 @@ impl<S: Storage> OffsetAllocator<S> {
                 let piece = self.table.storage.node(node);
                 (Slot::Node(node), u64::from(piece.start), piece.len())
             }
-            Found::InSpan(start, block) => {
-                let granule = start + block.granule;
-                (Slot::Granule(granule), u64::from(granule), 1 << block.order)
+            Found::InSpan(block) => {
+                (Slot::Granule(block.granule), u64::from(block.granule), 1 << block.order)
             }
         }
     }
 
     #[cold]
-    fn refusal(&self, request: &Request) -> AllocError {
+    fn refusal(&mut self, request: &Request) -> AllocError {
         AllocError::OutOfMemory {
             size_bytes: request.size_bytes,
             align_bytes: request.align_bytes.max(self.granule_bytes()),
@@ -514,21 +569,10 @@ impl<S: Storage> OffsetAllocator<S> {
             }
             Slot::Granule(granule) => {
                 let Free::Runs(_, spans) = &self.free else { return Err(HandleError::Foreign) };
-                let Some(place) = granule.checked_div(self.shape.span_granules) else {
-                    return Err(HandleError::Foreign);
-                };
-                let slot = self.table.storage.span_at(place);
-                if slot == NO_SPAN {
-                    return Err(HandleError::Stale);
-                }
-                let in_span = granule % self.shape.span_granules;
-                let span = spans.read(&self.table, slot);
-                match span.live_order(in_span) {
-                    Some(order) if span.generation(in_span) == generation => Ok(Found::InSpan(
-                        granule - in_span,
-                        SpanBlock { slot, granule: in_span, order },
-                    )),
-                    _ => Err(HandleError::Stale),
+                match spans.live_block(&self.table, granule, generation) {
+                    Some(block) => Ok(Found::InSpan(block)),
+                    None if self.shape.has_spans() => Err(HandleError::Stale),
+                    None => Err(HandleError::Foreign),
                 }
             }
         }
@@ -559,8 +603,10 @@ impl<S: Storage> OffsetAllocator<S> {
             (Free::Runs(runs, _), Found::Node(node)) => {
                 runs.release(&mut self.table, node);
             }
-            (Free::Runs(runs, spans), Found::InSpan(_, block)) => {
-                if let Some(node) = spans.free(&mut self.table, block) {
+            (Free::Runs(runs, spans), Found::InSpan(block)) => {
+                if !spans.free(&mut self.table, block)
+                    && let Some(node) = spans.merge(&mut self.table, block)
+                {
                     runs.release(&mut self.table, node);
                 }
             }
@@ -614,7 +660,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn fits(&self, request: impl Into<Request>) -> bool {
+    pub fn fits(&mut self, request: impl Into<Request>) -> bool {
         self.visits(request).served
     }
 
@@ -632,7 +678,8 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn visits(&self, request: impl Into<Request>) -> Visits {
+    pub fn visits(&mut self, request: impl Into<Request>) -> Visits {
+        self.settle();
         let mut visits = Visits::default();
         let Ok(need) = Need::of(&request.into(), &self.shape) else { return visits };
         let blocks = &mut visits.blocks;
@@ -673,7 +720,8 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn largest_free_bytes(&self) -> u64 {
+    pub fn largest_free_bytes(&mut self) -> u64 {
+        self.settle();
         let granules = match &self.free {
             Free::Runs(runs, spans) => {
                 let run = runs.longest(&self.table);

@@ -75,7 +75,7 @@ impl<S: Storage> Blocks<'_, S> {
         let granule = self.granule;
         let (order, generation) = match span.live_order(granule) {
             Some(order) => (order, Some(span.generation(granule))),
-            None => (span.free_order(granule)?, None),
+            None => (span.clear_order(granule), None),
         };
         self.granule += 1 << order;
         let place = u64::from(start + granule);

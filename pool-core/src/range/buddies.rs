@@ -5,6 +5,7 @@
 //! the last of them may be as small as a granule. Nothing merges past the end of the range.
 
 use super::error::Metadata;
+use super::handle::Generation;
 use super::need::Need;
 use super::node::{NONE, Node, State};
 use super::request::Options;
@@ -109,6 +110,7 @@ impl Buddies {
         table: &mut Table<S>,
         node: u32,
         need: &Need,
+        generation: Generation,
     ) -> Result<u32, Metadata> {
         let order = order_of(need.len);
         let aligned_order = order_of(need.len.max(need.align));
@@ -128,7 +130,7 @@ impl Buddies {
             let free = if take_upper { core::mem::replace(&mut taken, upper) } else { upper };
             self.link(&mut table.storage, free);
         }
-        table.storage.node_mut(taken).set_state(State::Live);
+        table.storage.node_mut(taken).make_live(generation.bits());
         Ok(taken)
     }
 

@@ -8,7 +8,7 @@
 //! | `node`, `storage`, `table` | nodes, where they are kept, the chain of pieces |
 //! | `class`, `trie`, `size_index`, `address_index` | which free run is the best, or the lowest |
 //! | `runs`, `buddies` | splitting and merging to the granule, or by powers of two |
-//! | `span`, `spans` | small blocks as bits |
+//! | `buddy_tree`, `span`, `quick`, `spans` | small blocks as bits |
 //! | `need`, `allocator` | a request against all of them, in order |
 //! | `end`, `resize`, `blocks`, `verify` | the range's end, a block's size, lists, checks |
 
@@ -17,6 +17,7 @@ mod allocator;
 mod block;
 mod blocks;
 mod buddies;
+mod buddy_tree;
 mod class;
 mod config;
 mod end;
@@ -24,6 +25,7 @@ mod error;
 mod handle;
 mod need;
 mod node;
+mod quick;
 mod request;
 mod resize;
 mod runs;

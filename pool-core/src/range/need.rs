@@ -43,6 +43,18 @@ impl Need {
         self.options.intersects(options)
     }
 
+    /// Whether any block of its size serves it.
+    #[inline]
+    pub(crate) fn is_anywhere(&self) -> bool {
+        self.align == 1 && self.options.is_empty()
+    }
+
+    /// Whether any run that is long enough serves it from its start.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.align == 1 && !self.has(Options::HIGH_END | Options::LIMIT_SPLIT)
+    }
+
     /// Whether a free block of this length may be split for it.
     #[inline]
     pub(crate) fn may_split(&self, block_len: u64) -> bool {
@@ -58,6 +70,9 @@ impl Need {
     /// Where in a free run the request would lie, if the run may and can serve it.
     #[inline]
     pub(crate) fn place_in(&self, start: u64, len: u64) -> Option<u64> {
+        if self.is_plain() {
+            return (len >= self.len).then_some(start);
+        }
         let end = start + len;
         let at = if self.has(Options::HIGH_END) {
             let at = end.checked_sub(self.len)? & !(self.align - 1);

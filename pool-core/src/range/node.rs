@@ -63,6 +63,29 @@ impl Node {
         node
     }
 
+    /// A live block.
+    #[inline]
+    pub(crate) fn live(start: u32, len: u64, generation_bits: u32) -> Self {
+        let mut node = Self::piece(State::Live, start, len);
+        node.links[0] = generation_bits;
+        node
+    }
+
+    /// Makes a piece a live block.
+    #[inline]
+    pub(crate) fn make_live(&mut self, generation_bits: u32) {
+        self.set_state(State::Live);
+        self.links[0] = generation_bits;
+    }
+
+    /// The same piece with its neighbours.
+    #[inline]
+    pub(crate) fn between(mut self, before: u32, after: u32) -> Self {
+        self.before = self.before & !NONE | before;
+        self.after = after;
+        self
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         u64::from(self.last) + 1

@@ -6,7 +6,6 @@ use super::buddies::{Buddies, order_of};
 use super::error::ResizeError;
 use super::handle::Handle;
 use super::runs::Runs;
-use super::span::most_order;
 use super::storage::Storage;
 
 impl<S: Storage> OffsetAllocator<S> {
@@ -38,6 +37,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// ```
     pub fn resize(&mut self, handle: Handle, size_bytes: u64) -> Result<Block, ResizeError> {
         let found = self.find(handle)?;
+        self.settle();
         if size_bytes == 0 {
             return Err(ResizeError::ZeroSize);
         }
@@ -65,13 +65,13 @@ impl<S: Storage> OffsetAllocator<S> {
                     _ => most,
                 }
             }
-            (Free::Runs(_, spans), Found::InSpan(_, block)) => {
+            (Free::Runs(_, spans), Found::InSpan(block)) => {
                 let span = spans.read(&self.table, block.slot);
-                1 << most_order(span, block.granule, block.order)
+                1 << span.most_order(spans.inside(block.granule), block.order)
             }
-            (Free::Buddies(_), Found::Node(node) | Found::InSpan(node, _)) => {
-                Buddies::most_len(&self.table, node)
-            }
+            (Free::Buddies(_), Found::Node(node)) => Buddies::most_len(&self.table, node),
+            // There are no spans under buddy placement.
+            (Free::Buddies(_), Found::InSpan(block)) => 1 << block.order,
         }
     }
 
@@ -88,12 +88,13 @@ impl<S: Storage> OffsetAllocator<S> {
                 }
                 runs.resize(&mut self.table, node, len);
             }
-            (Free::Runs(_, spans), Found::InSpan(_, block)) => {
+            (Free::Runs(_, spans), Found::InSpan(block)) => {
                 spans.resize(&mut self.table, block, order_of(len));
             }
-            (Free::Buddies(buddies), Found::Node(node) | Found::InSpan(node, _)) => {
+            (Free::Buddies(buddies), Found::Node(node)) => {
                 buddies.resize(&mut self.table, node, len);
             }
+            (Free::Buddies(_), Found::InSpan(_)) => {}
         }
     }
 }

@@ -2,15 +2,20 @@
 
 use super::address_index::AddressIndex;
 use super::error::Metadata;
+use super::handle::Generation;
 use super::need::Need;
 use super::node::{NONE, Node, State};
 use super::request::Options;
-use super::size_index::{self, LOOK, SizeIndex};
+use super::size_index::{LOOK, SizeIndex};
 use super::storage::sealed::Tables;
 use super::table::Table;
+use super::trie::REST;
 
 /// A budget that every search ends within.
 const NO_LIMIT: u32 = u32::MAX;
+
+/// Runs of one length that are compared with the first by address.
+const TIES: u32 = 3;
 
 /// Where a request is to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ pub(crate) enum Runs {
 }
 
 impl Runs {
-    #[inline]
+    #[inline(always)]
     fn index(&mut self, tables: &mut impl Tables, node: u32) {
         match self {
             Self::BySize(index) => index.insert(tables, node),
@@ -38,7 +43,15 @@ impl Runs {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+        match self {
+            Self::BySize(index) => index.change(tables, node, start, len),
+            Self::ByAddress(index) => index.change(tables, node, start, len),
+        }
+    }
+
+    #[inline(always)]
     fn unindex(&mut self, tables: &mut impl Tables, node: u32) {
         match self {
             Self::BySize(index) => index.remove(tables, node),
@@ -47,7 +60,7 @@ impl Runs {
     }
 
     /// A place that a constant number of runs shows (first fit: as many as an offset has bits).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_look<S: Tables>(
         &self,
         table: &Table<S>,
@@ -72,15 +85,16 @@ impl Runs {
         if matches!(self, Self::ByAddress(_)) && need.has(Options::LIMIT_SPLIT) {
             return self.walk(table, need, visits);
         }
-        let place = self.look(table, need, need.len, NO_LIMIT, visits);
-        if place.is_some() || need.align == 1 || need.sure_len() > 1 << 32 {
-            return place;
-        }
-        self.look(table, need, need.sure_len(), NO_LIMIT, visits)
+        let lens = [need.len, need.sure_len()];
+        let searches = if need.align == 1 { 1 } else { 2 };
+        lens.into_iter()
+            .take(searches)
+            .filter(|&len| len <= 1 << 32)
+            .find_map(|len| self.look(table, need, len, NO_LIMIT, visits))
     }
 
     /// The best run of at least `len` that one search shows, if the request has a place in it.
-    #[inline]
+    #[inline(always)]
     fn look<S: Tables>(
         &self,
         table: &Table<S>,
@@ -96,11 +110,7 @@ impl Runs {
                 if first == NONE {
                     return None;
                 }
-                let highest = need.has(Options::HIGH_END);
-                size_index::ties(tables, first)
-                    .inspect(|_| *visits += 1)
-                    .filter_map(|node| place_in(tables, need, node))
-                    .reduce(|a, b| if (b.start > a.start) == highest { b } else { a })
+                best_of_equals(tables, need, first, visits)
             }
             Self::ByAddress(index) => {
                 let node = index.find(tables, len, need.has(Options::HIGH_END), visits);
@@ -120,61 +130,83 @@ impl Runs {
         places.reduce(|a, b| if highest { b } else { a })
     }
 
-    /// Cuts a piece out of a free run; what is left stays free. The piece's node is in no index
-    /// and marked live; the caller says what it is.
-    #[inline]
+    /// Cuts a live block out of a free run; what is left stays free. Returns the block's node.
+    #[inline(always)]
     pub(crate) fn claim<S: Tables>(
         &mut self,
         table: &mut Table<S>,
         place: Place,
         len: u64,
+        generation: Generation,
+    ) -> Result<u32, Metadata> {
+        let Place { node, start } = place;
+        let run = table.storage.node_mut(node);
+        let run_start = u64::from(run.start);
+        let run_len = run.len();
+        if run_len == len {
+            self.unindex(&mut table.storage, node);
+            table.storage.node_mut(node).make_live(generation.bits());
+            return Ok(node);
+        }
+        if start != run_start {
+            return self.claim_inside(table, place, len, generation);
+        }
+        let before = run.before();
+        table.require(1)?;
+        // The rest keeps the run's node, and with luck its place in the index.
+        self.change(&mut table.storage, node, (run_start + len) as u32, run_len - len);
+        Ok(table.insert(before, node, Node::live(start as u32, len, generation.bits())))
+    }
+
+    /// The same where free granules are left before the block.
+    #[cold]
+    fn claim_inside<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        place: Place,
+        len: u64,
+        generation: Generation,
     ) -> Result<u32, Metadata> {
         let Place { node, start } = place;
         let run = table.storage.node(node);
-        let (run_start, run_end) = (u64::from(run.start), run.end());
-        let lead = start - run_start;
-        let tail = run_end - (start + len);
-        table.require(u32::from(lead > 0) + u32::from(tail > 0))?;
-        self.unindex(&mut table.storage, node);
-        let piece = table.storage.node_mut(node);
-        piece.start = start as u32;
-        piece.set_len(len);
-        piece.set_state(State::Live);
+        let (run_start, end) = (run.start, run.end());
+        let tail = end - (start + len);
+        table.require(1 + u32::from(tail > 0))?;
+        self.change(&mut table.storage, node, run_start, start - u64::from(run_start));
+        let block = Node::live(start as u32, len, generation.bits());
+        let block = table.insert_after(node, block);
         if tail > 0 {
             let rest = Node::piece(State::Free, (start + len) as u32, tail);
-            let rest = table.insert_after(node, rest);
+            let rest = table.insert_after(block, rest);
             self.index(&mut table.storage, rest);
         }
-        if lead > 0 {
-            let before = table.storage.node(node).before();
-            let rest = table.insert_after(before, Node::piece(State::Free, run_start as u32, lead));
-            self.index(&mut table.storage, rest);
-        }
-        Ok(node)
+        Ok(block)
     }
 
     /// Makes a piece free and merges it with its free neighbours. Returns the run it is part of.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
         let piece = table.storage.node(node);
-        let (before, after) = (piece.before(), piece.after());
-        let mut len = piece.len();
-        if let Some(after) = table.free_neighbour(after) {
-            self.unindex(&mut table.storage, after);
+        let (start, mut len) = (piece.start, piece.len());
+        let before = table.free_neighbour(piece.before());
+        let after = table.free_neighbour(piece.after());
+        let Some(run) = before.or(after) else {
+            table.storage.node_mut(node).set_state(State::Free);
+            self.index(&mut table.storage, node);
+            return node;
+        };
+        table.remove(node);
+        if before.is_some()
+            && let Some(after) = after
+        {
             len += table.storage.node(after).len();
+            self.unindex(&mut table.storage, after);
             table.remove(after);
         }
-        let mut run = node;
-        if let Some(before) = table.free_neighbour(before) {
-            self.unindex(&mut table.storage, before);
-            len += table.storage.node(before).len();
-            table.remove(node);
-            run = before;
-        }
-        let free = table.storage.node_mut(run);
-        free.set_len(len);
-        free.set_state(State::Free);
-        self.index(&mut table.storage, run);
+        let neighbour = table.storage.node(run);
+        let start = start.min(neighbour.start);
+        len += neighbour.len();
+        self.change(&mut table.storage, run, start, len);
         run
     }
 
@@ -194,14 +226,11 @@ impl Runs {
         match table.free_neighbour(piece.after()) {
             Some(after) => {
                 let after_end = table.storage.node(after).end();
-                self.unindex(&mut table.storage, after);
                 if after_end == end {
+                    self.unindex(&mut table.storage, after);
                     table.remove(after);
                 } else {
-                    let rest = table.storage.node_mut(after);
-                    rest.start = end as u32;
-                    rest.set_len(after_end - end);
-                    self.index(&mut table.storage, after);
+                    self.change(&mut table.storage, after, end as u32, after_end - end);
                 }
             }
             None if end < old_end && table.require(1).is_ok() => {
@@ -222,10 +251,9 @@ impl Runs {
         more: u64,
     ) -> Result<(), Metadata> {
         if let Some(last) = table.free_neighbour(table.last) {
-            self.unindex(&mut table.storage, last);
-            let run = table.storage.node_mut(last);
-            run.set_len(run.len() + more);
-            self.index(&mut table.storage, last);
+            let run = table.storage.node(last);
+            let (start, len) = (run.start, run.len());
+            self.change(&mut table.storage, last, start, len + more);
             return Ok(());
         }
         table.require(1)?;
@@ -237,13 +265,13 @@ impl Runs {
     /// Takes granules away from the end, which is free for at least that long.
     pub(crate) fn shrink<S: Tables>(&mut self, table: &mut Table<S>, less: u64) {
         let last = table.last;
-        self.unindex(&mut table.storage, last);
-        let len = table.storage.node(last).len();
+        let run = table.storage.node(last);
+        let (start, len) = (run.start, run.len());
         if len == less {
+            self.unindex(&mut table.storage, last);
             table.remove(last);
         } else {
-            table.storage.node_mut(last).set_len(len - less);
-            self.index(&mut table.storage, last);
+            self.change(&mut table.storage, last, start, len - less);
         }
     }
 
@@ -259,7 +287,34 @@ impl Runs {
     }
 }
 
-#[inline]
+/// The lowest (or highest) place in a run and as many others of its length as are compared.
+#[inline(always)]
+fn best_of_equals(
+    tables: &impl Tables,
+    need: &Need,
+    first: u32,
+    visits: &mut u32,
+) -> Option<Place> {
+    let highest = need.has(Options::HIGH_END);
+    let mut best = place_in(tables, need, first);
+    let mut at = first;
+    for _ in 0..TIES {
+        at = tables.node(at).links[REST];
+        if at == NONE {
+            break;
+        }
+        *visits += 1;
+        let place = place_in(tables, need, at);
+        best = match (best, place) {
+            (Some(a), Some(b)) if (b.start > a.start) != highest => Some(a),
+            (a, None) => a,
+            (_, b) => b,
+        };
+    }
+    best
+}
+
+#[inline(always)]
 fn place_in(tables: &impl Tables, need: &Need, node: u32) -> Option<Place> {
     let run = tables.node(node);
     let start = need.place_in(u64::from(run.start), run.len())?;

@@ -8,9 +8,6 @@ use super::trie::{self, CHILDREN, REST, UP};
 /// Runs that a first look visits in one class before it settles for the best so far.
 pub(crate) const LOOK: u32 = 8;
 
-/// Runs of one size that are compared by address.
-const TIES: u32 = 4;
-
 /// Free runs by size: a trie for each class, a bit for each trie that holds something.
 ///
 /// Runs of one size are one position of a trie: the first of them in the trie itself, the
@@ -31,22 +28,44 @@ impl SizeIndex {
         self.roots[class.row as usize][class.column as usize]
     }
 
+    /// Gives a free run another place in the range and another length. Visits at most two runs
+    /// for each bit of a size; none if the run is alone in its class and stays in it, as the
+    /// large run that blocks are cut from does.
+    #[inline(always)]
+    pub(crate) fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+        let run = tables.node_mut(node);
+        run.start = start;
+        if run.links == [NONE; 4] && Class::of(run.len()) == Class::of(len) {
+            run.set_len(len);
+            return;
+        }
+        self.remove(tables, node);
+        tables.node_mut(node).set_len(len);
+        self.insert(tables, node);
+    }
+
     /// Adds a free run. Visits at most one run for each bit of a size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
         let len = tables.node(node).len();
         let class = Class::of(len);
         let root = &mut self.roots[class.row as usize][class.column as usize];
-        let links = &mut tables.node_mut(node).links;
-        links[REST] = NONE;
         if *root == NONE {
-            trie::plant(tables, root, node);
+            *root = node;
+            tables.node_mut(node).links = [NONE; 4];
             self.columns[class.row as usize] |= 1 << class.column;
             self.rows |= 1 << class.row;
             return;
         }
-        let mut at = *root;
-        let mut bit = class.free_bits();
+        let root = *root;
+        Self::insert_below(tables, root, class.free_bits(), node);
+    }
+
+    #[inline]
+    fn insert_below(tables: &mut impl Tables, root: u32, mut bit: u32, node: u32) {
+        let len = tables.node(node).len();
+        tables.node_mut(node).links[REST] = NONE;
+        let mut at = root;
         loop {
             let above = tables.node(at);
             if above.len() == len {
@@ -77,8 +96,25 @@ impl SizeIndex {
     }
 
     /// Removes a free run. Visits at most one run for each bit of a size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, tables: &mut impl Tables, node: u32) {
+        let run = tables.node(node);
+        let class = Class::of(run.len());
+        if run.links == [NONE; 4] {
+            self.roots[class.row as usize][class.column as usize] = NONE;
+            let columns = &mut self.columns[class.row as usize];
+            *columns &= !(1 << class.column);
+            if *columns == 0 {
+                self.rows &= !(1 << class.row);
+            }
+            return;
+        }
+        let root = &mut self.roots[class.row as usize][class.column as usize];
+        Self::remove_from_others(tables, root, node);
+    }
+
+    #[inline]
+    fn remove_from_others(tables: &mut impl Tables, root: &mut u32, node: u32) {
         let run = tables.node(node);
         let [.., up, next] = run.links;
         if run.is_twin() {
@@ -87,22 +123,11 @@ impl SizeIndex {
                 tables.node_mut(next).links[UP] = up;
             }
             tables.node_mut(node).set_twin(false);
-            return;
-        }
-        let class = Class::of(run.len());
-        let root = &mut self.roots[class.row as usize][class.column as usize];
-        if next != NONE {
+        } else if next != NONE {
             tables.node_mut(next).set_twin(false);
             trie::replace(tables, root, node, next);
-            return;
-        }
-        trie::remove(tables, root, node);
-        if *root == NONE {
-            let columns = &mut self.columns[class.row as usize];
-            *columns &= !(1 << class.column);
-            if *columns == 0 {
-                self.rows &= !(1 << class.row);
-            }
+        } else {
+            trie::remove(tables, root, node);
         }
     }
 
@@ -126,7 +151,7 @@ impl SizeIndex {
     /// at most `budget` again. With a budget for every bit of a size it is the least of all.
     ///
     /// A `NONE` is final only with such a budget. Every run that is visited adds to `visits`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(
         &self,
         tables: &impl Tables,
@@ -180,20 +205,6 @@ impl SizeIndex {
             })
         })
     }
-}
-
-/// The first run and its twins, as far as ties are compared.
-#[inline]
-pub(crate) fn ties(tables: &impl Tables, first: u32) -> impl Iterator<Item = u32> + '_ {
-    let mut at = first;
-    (0..TIES).map_while(move |_| {
-        let this = at;
-        if this == NONE {
-            return None;
-        }
-        at = tables.node(this).links[REST];
-        Some(this)
-    })
 }
 
 /// The least run of at least `len` in the trie of its class.

@@ -1,149 +1,102 @@
-//! One span: a stretch of 64 to 4,096 granules cut by binary buddy, as bitmaps alone.
+//! One span: a stretch of 64 to 4,096 granules cut by binary buddy, as bits alone.
 //!
-//! A span is a bit for each granule, set while the granule is free. Buddies are not kept: a free
-//! buddy of order k is 2^k set bits at a multiple of 2^k, found by shifting and masking a word
-//! of 64 granules, so that freeing sets bits and merging happens by itself. A *word* is a buddy
-//! of order 6; larger orders are found in the same way in the map of wholly free words. For
-//! each order up to 6 the span knows which words have that as their largest free buddy, so
-//! that a block is found by two counts of trailing zeros.
+//! Each 64 granules, a *word*, have a [tree](super::buddy_tree) of the buddies below order 6;
+//! one more tree has the words that are wholly free. For each order below 6 the span knows which
+//! words have that as their largest free buddy, so that a block is found by counting trailing
+//! zeros. *Ranks* are orders plus one; rank zero is of what has nothing free.
 //!
-//! The words of a span's table:
+//! The 64-bit words of a span's table, its first lines what every block touches:
 //!
-//! | words | what |
+//! | how many | what |
 //! | --- | --- |
-//! | 1 | the span's node, and its free granules |
-//! | 1 | the spans before and after it in a list |
-//! | 1 | the order of that list |
-//! | 7 | for each order to 6, the words with that as their largest free buddy |
-//! | granules / 64 | the free bits |
-//! | granules / 16 | tags: 4 bits a granule, the order plus one where a live block starts |
-//! | granules / 2 | generations: 32 bits a granule, valid where a live block starts |
+//! | 1 | the span's node; the rank of the list it is in |
+//! | 1 | the spans before and after it in that list |
+//! | 1 | the ranks below 7 that some word has |
+//! | 2 | the tree of wholly free words |
+//! | 6 | for each rank from 1 to 6, the words that have it |
+//! | 2 a word | the trees of the words |
+//! | 4 a word | tags: 4 bits a granule, the order plus one where a block starts that is not merged |
+//! | 32 a word | generations: 32 bits a granule, valid where a tag is; zero: freed, not merged |
 
+use super::buddy_tree::{self, FULL, TREE_ORDER, Tree};
 use super::storage::NO_SPAN;
 
 /// The order of a word.
-pub(crate) const WORD_ORDER: u32 = 6;
+pub(crate) const WORD_ORDER: u32 = TREE_ORDER;
 /// The largest order: 64 words.
-pub(crate) const MAX_ORDER: u32 = 12;
+pub(crate) const MAX_ORDER: u32 = WORD_ORDER + TREE_ORDER;
 
 const NODE: usize = 0;
 const NEIGHBOURS: usize = 1;
-const LISTED: usize = 2;
-const BY_ORDER: usize = 3;
-const BITS: usize = BY_ORDER + 7;
+const RANKS: usize = 2;
+const WHOLE_WORDS: usize = 3;
+/// Rank 1 comes first.
+const BY_RANK: usize = WHOLE_WORDS + 2 - 1;
+const TREES: usize = BY_RANK + 1 + WORD_ORDER as usize;
 
-/// Not in a list.
-const UNLISTED: u64 = u64::MAX;
+const TREE_WORDS: usize = 2;
+const TAG_WORDS: usize = 4;
+const GENERATION_WORDS: usize = 32;
 
-/// Bits at multiples of 2^order.
-const STARTS: [u64; 7] = [
-    u64::MAX,
-    0x5555_5555_5555_5555,
-    0x1111_1111_1111_1111,
-    0x0101_0101_0101_0101,
-    0x0001_0001_0001_0001,
-    0x0000_0001_0000_0001,
-    1,
-];
-
-/// The words that a span's table takes.
+/// The 64-bit words that a span's table takes.
 pub(crate) const fn words(granules: u32) -> usize {
-    let granules = granules as usize;
-    BITS + granules / 64 + granules / 16 + granules / 2
+    TREES + granules as usize / 64 * (TREE_WORDS + TAG_WORDS + GENERATION_WORDS)
 }
 
-/// The lowest 2^order bits.
+/// The order of a whole span.
 #[inline]
-fn ones(order: u32) -> u64 {
-    u64::MAX >> (64 - (1u32 << order))
+fn top_order(granules: u32) -> u32 {
+    granules.trailing_zeros()
 }
 
-/// The starts of the free buddies of the next order, given those of `order`.
-#[inline]
-fn next_order(starts: u64, order: u32) -> u64 {
-    starts & starts >> (1 << order) & STARTS[order as usize + 1]
-}
-
-/// The starts of the free buddies of an order, whether or not they are part of larger ones.
-#[inline]
-fn buddies(free: u64, order: u32) -> u64 {
-    (0..order).fold(free, next_order)
-}
-
-/// The order of the largest free buddy, if there is one.
-#[inline]
-fn largest(free: u64) -> Option<u32> {
-    if free == 0 {
-        return None;
-    }
-    let mut starts = free;
-    let mut order = 0;
-    while order < WORD_ORDER {
-        starts = next_order(starts, order);
-        if starts == 0 {
-            break;
-        }
-        order += 1;
-    }
-    Some(order)
-}
-
-/// Where a block of `order` goes at a start that is a multiple of 2^`align_order`: the lowest
-/// start in the smallest free buddy, so that larger ones stay whole.
-#[inline]
-fn pick(free: u64, order: u32, align_order: u32) -> Option<u32> {
-    let mut starts = buddies(free, order);
-    let aligned = STARTS[align_order as usize];
-    if starts & aligned == 0 {
-        return None;
-    }
-    let wanted = starts & aligned;
-    let mut now = order;
-    while now < WORD_ORDER {
-        let larger = next_order(starts, now);
-        let both_halves = larger | larger << (1 << now);
-        let exact = starts & !both_halves & aligned;
-        if exact != 0 {
-            return Some(exact.trailing_zeros());
-        }
-        starts = larger;
-        now += 1;
-    }
-    Some(wanted.trailing_zeros())
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// Reads a span's table.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<'a> {
     words: &'a [u64],
-    word_count: usize,
+    granules: u32,
 }
 
 /// Reads and changes a span's table.
 pub(crate) struct SpanMut<'a> {
     words: &'a mut [u64],
-    word_count: usize,
+    granules: u32,
+}
+
+#[inline(always)]
+fn tags_at(granules: u32) -> usize {
+    TREES + granules as usize / 64 * TREE_WORDS
+}
+
+#[inline(always)]
+fn generations_at(granules: u32) -> usize {
+    TREES + granules as usize / 64 * (TREE_WORDS + TAG_WORDS)
+}
+
+#[inline(always)]
+fn tree_at(words: &[u64], at: usize) -> Tree {
+    [words[at], words[at + 1]]
 }
 
 impl<'a> Span<'a> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(words: &'a [u64], granules: u32) -> Self {
-        Self { words, word_count: granules as usize / 64 }
+        Self { words, granules }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn node(self) -> u32 {
         self.words[NODE] as u32
     }
 
-    #[inline]
-    pub(crate) fn free_granules(self) -> u32 {
+    /// The rank of the list it is in, zero for none.
+    #[inline(always)]
+    pub(crate) fn listed(self) -> u32 {
         (self.words[NODE] >> 32) as u32
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self.free_granules() as usize == self.word_count * 64
     }
 
     #[inline]
@@ -156,236 +109,315 @@ impl<'a> Span<'a> {
         (self.words[NEIGHBOURS] >> 32) as u32
     }
 
-    /// The order of the list it is in.
-    #[inline]
-    pub(crate) fn listed(self) -> Option<u32> {
-        (self.words[LISTED] != UNLISTED).then_some(self.words[LISTED] as u32)
+    #[inline(always)]
+    fn whole_words(self) -> Tree {
+        tree_at(self.words, WHOLE_WORDS)
     }
 
-    #[inline]
-    fn by_order(self, order: u32) -> u64 {
-        self.words[BY_ORDER + order as usize]
+    #[inline(always)]
+    fn tree(self, word: u32) -> Tree {
+        tree_at(self.words, TREES + word as usize * TREE_WORDS)
     }
 
-    #[inline]
-    fn bits(self, word: usize) -> u64 {
-        self.words[BITS + word]
+    /// The rank of the largest free buddy.
+    #[inline(always)]
+    pub(crate) fn rank(self) -> u32 {
+        let whole = buddy_tree::rank(&self.whole_words());
+        if whole != 0 { WORD_ORDER + whole } else { self.words[RANKS].checked_ilog2().unwrap_or(0) }
     }
 
-    /// The order of the largest free buddy.
-    #[inline]
-    pub(crate) fn largest(self) -> Option<u32> {
-        if let Some(order) = largest(self.by_order(WORD_ORDER)) {
-            return Some(WORD_ORDER + order);
-        }
-        (0..WORD_ORDER).rev().find(|&order| self.by_order(order) != 0)
+    /// Whether nothing in it is live.
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.rank() == top_order(self.granules) + 1
     }
 
     /// The order of the live block that starts at a granule.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn live_order(self, granule: u32) -> Option<u32> {
-        let tags = self.words[BITS + self.word_count + granule as usize / 16];
+        self.taken_order(granule).filter(|_| self.generation(granule) != 0)
+    }
+
+    /// The order of the block that starts at a granule and is live, or freed but not merged.
+    #[inline(always)]
+    pub(crate) fn taken_order(self, granule: u32) -> Option<u32> {
+        let tags = self.words[tags_at(self.granules) + granule as usize / 16];
         ((tags >> (granule % 16 * 4)) as u32 & 15).checked_sub(1)
     }
 
     /// The generation of the live block that starts at a granule.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn generation(self, granule: u32) -> u32 {
-        let pair = self.words[BITS + self.word_count * 5 + granule as usize / 2];
+        let pair = self.words[generations_at(self.granules) + granule as usize / 2];
         (pair >> (granule % 2 * 32)) as u32
     }
 
-    /// Whether a naturally aligned piece is free.
+    /// The order of the largest buddy that starts at a granule, where no live block is, and has
+    /// none in it: what is free once everything freed is merged.
+    pub(crate) fn clear_order(self, granule: u32) -> u32 {
+        let limit = (self.granules | granule).trailing_zeros();
+        let clear = |half: u32| {
+            let upper = granule + (1 << half)..granule + (2 << half);
+            upper.into_iter().all(|inside| self.live_order(inside).is_none())
+        };
+        (0..limit).find(|&half| !clear(half)).unwrap_or(limit)
+    }
+
+    /// Whether a naturally aligned piece is free and merged.
     pub(crate) fn is_free(self, granule: u32, order: u32) -> bool {
-        let word = granule as usize / 64;
-        if order < WORD_ORDER {
-            let mask = ones(order) << (granule % 64);
-            self.bits(word) & mask == mask
-        } else {
-            let mask = ones(order - WORD_ORDER) << word;
-            self.by_order(WORD_ORDER) & mask == mask
+        let word = granule / 64;
+        if order < WORD_ORDER && buddy_tree::is_free(&self.tree(word), order, granule % 64 >> order)
+        {
+            return true;
         }
+        let order = order.saturating_sub(WORD_ORDER);
+        buddy_tree::is_free(&self.whole_words(), order, word >> order)
     }
 
     /// The order of the largest free buddy that starts at a granule.
-    pub(crate) fn free_order(self, granule: u32) -> Option<u32> {
-        let limit = (self.word_count as u32 * 64 | granule).trailing_zeros();
+    fn free_order(self, granule: u32) -> Option<u32> {
+        let limit = (self.granules | granule).trailing_zeros();
         (0..=limit).rev().find(|&order| self.is_free(granule, order))
     }
 
-    /// Where a block would go: the granule. Looks at one word.
-    #[inline]
-    fn find(self, order: u32, align_order: u32) -> Option<u32> {
-        let wanted = order.max(align_order);
-        if wanted <= WORD_ORDER {
-            let order_found = (wanted..=WORD_ORDER).find(|&o| self.by_order(o) != 0)?;
-            let word = self.by_order(order_found).trailing_zeros();
-            Some(word * 64 + pick(self.bits(word as usize), order, align_order)?)
-        } else {
-            let whole = self.by_order(WORD_ORDER);
-            let above = |order: u32| order.saturating_sub(WORD_ORDER);
-            Some(pick(whole, above(order), above(align_order))? * 64)
-        }
+    /// The highest order that a live block can grow to where it lies.
+    pub(crate) fn most_order(self, granule: u32, order: u32) -> u32 {
+        let limit = (self.granules | granule).trailing_zeros();
+        (order..limit).find(|&half| !self.is_free(granule + (1 << half), half)).unwrap_or(limit)
     }
 
-    /// The first granule whose bookkeeping is not what the live tags and free bits say.
+    /// The first granule whose bookkeeping is not what the tags and the trees say together.
     pub(crate) fn fault(self) -> Option<u32> {
         let mut granule = 0;
-        let mut free = 0;
-        let granules = self.word_count as u32 * 64;
-        while granule < granules {
-            let order = match (self.live_order(granule), self.free_order(granule)) {
-                (Some(order), None) if (granule | 1 << MAX_ORDER).trailing_zeros() >= order => {
-                    if (granule + 1..granule + (1 << order))
-                        .any(|g| self.live_order(g).is_some() || self.is_free(g, 0))
-                    {
-                        return Some(granule);
-                    }
-                    order
-                }
-                (None, Some(order)) => {
-                    if (granule + 1..granule + (1 << order)).any(|g| self.live_order(g).is_some()) {
-                        return Some(granule);
-                    }
-                    free += 1 << order;
-                    order
-                }
+        while granule < self.granules {
+            let aligned = (self.granules | granule).trailing_zeros();
+            let taken = self.taken_order(granule);
+            let order = match (taken, self.free_order(granule)) {
+                (Some(order), None) | (None, Some(order)) if order <= aligned => order,
                 _ => return Some(granule),
             };
+            let clean = (granule + 1..granule + (1 << order)).all(|inside| {
+                self.taken_order(inside).is_none() && (taken.is_none() || !self.is_free(inside, 0))
+            });
+            if !clean {
+                return Some(granule);
+            }
             granule += 1 << order;
         }
-        let words_fault = (0..self.word_count).find(|&word| {
-            let expected = largest(self.bits(word));
-            (0..=WORD_ORDER)
-                .any(|order| (self.by_order(order) >> word & 1 != 0) != (expected == Some(order)))
-        });
-        if let Some(word) = words_fault {
-            return Some(word as u32 * 64);
+        self.fault_of_ranks().map(|word| word * 64)
+    }
+
+    fn fault_of_ranks(self) -> Option<u32> {
+        let mut ranks = 0;
+        for word in 0..self.granules / 64 {
+            let tree = self.tree(word);
+            let merged = buddy_tree::free_buddies(&tree).all(|(order, index)| {
+                order < WORD_ORDER && !buddy_tree::is_free(&tree, order, index ^ 1)
+            });
+            let expected = buddy_tree::rank(&tree);
+            let noted = (1..=WORD_ORDER).all(|rank| {
+                let by_rank = self.words[BY_RANK + rank as usize];
+                (by_rank >> word & 1 != 0) == (rank == expected)
+            });
+            if !merged || !noted {
+                return Some(word);
+            }
+            ranks |= 1 << expected;
         }
-        (granule != granules || free != self.free_granules()).then_some(granules)
+        (self.words[RANKS] & !1 != ranks & !1).then_some(0)
     }
 }
 
 impl<'a> SpanMut<'a> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(words: &'a mut [u64], granules: u32) -> Self {
-        Self { words, word_count: granules as usize / 64 }
+        Self { words, granules }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self) -> Span<'_> {
-        Span { words: self.words, word_count: self.word_count }
+        Span { words: self.words, granules: self.granules }
     }
 
     /// Makes the table that of an empty span, in no list.
     pub(crate) fn clear(&mut self, node: u32) {
-        let generations = BITS + self.word_count * 5;
+        let generations = generations_at(self.granules);
         self.words[..generations].fill(0);
-        self.words[BITS..BITS + self.word_count].fill(u64::MAX);
-        self.words[NODE] = u64::from(node) | (self.word_count as u64 * 64) << 32;
-        self.words[NEIGHBOURS] = u64::from(NO_SPAN) | u64::from(NO_SPAN) << 32;
-        self.words[LISTED] = UNLISTED;
-        self.words[BY_ORDER + WORD_ORDER as usize] = u64::MAX >> (64 - self.word_count);
+        self.words[NODE] = pair(node, 0);
+        self.words[NEIGHBOURS] = pair(NO_SPAN, NO_SPAN);
+        self.give_words(top_order(self.granules) - WORD_ORDER, 0);
+    }
+
+    #[inline]
+    pub(crate) fn set_listed(&mut self, rank: u32) {
+        self.words[NODE] = pair(self.words[NODE] as u32, rank);
     }
 
     #[inline]
     pub(crate) fn set_before(&mut self, slot: u32) {
-        self.words[NEIGHBOURS] = self.words[NEIGHBOURS] & !0xFFFF_FFFF | u64::from(slot);
+        self.words[NEIGHBOURS] = pair(slot, (self.words[NEIGHBOURS] >> 32) as u32);
     }
 
     #[inline]
     pub(crate) fn set_after(&mut self, slot: u32) {
-        self.words[NEIGHBOURS] = self.words[NEIGHBOURS] & 0xFFFF_FFFF | u64::from(slot) << 32;
+        self.words[NEIGHBOURS] = pair(self.words[NEIGHBOURS] as u32, slot);
     }
 
-    #[inline]
-    pub(crate) fn set_listed(&mut self, order: Option<u32>) {
-        self.words[LISTED] = order.map_or(UNLISTED, u64::from);
+    #[inline(always)]
+    fn set_whole_words(&mut self, tree: Tree) {
+        self.words[WHOLE_WORDS] = tree[0];
+        self.words[WHOLE_WORDS + 1] = tree[1];
     }
 
-    #[inline]
-    fn set_bits(&mut self, word: usize, bits: u64) {
-        let old = core::mem::replace(&mut self.words[BITS + word], bits);
-        let (old, new) = (largest(old), largest(bits));
-        if old != new {
-            if let Some(order) = old {
-                self.words[BY_ORDER + order as usize] &= !(1 << word);
-            }
-            if let Some(order) = new {
-                self.words[BY_ORDER + order as usize] |= 1 << word;
-            }
+    #[inline(always)]
+    fn give_words(&mut self, order: u32, index: u32) {
+        let mut whole = self.read().whole_words();
+        buddy_tree::give_up_to_whole(&mut whole, order, index);
+        self.set_whole_words(whole);
+    }
+
+    /// Writes a word's tree and notes its rank.
+    #[inline(always)]
+    fn set_tree(&mut self, word: u32, old_rank: u32, tree: Tree) {
+        let at = TREES + word as usize * TREE_WORDS;
+        self.words[at] = tree[0];
+        self.words[at + 1] = tree[1];
+        let rank = buddy_tree::rank(&tree);
+        if rank != old_rank {
+            self.note_rank(word, old_rank);
+            self.note_rank(word, rank);
         }
     }
 
-    /// Marks a naturally aligned piece as free or not.
-    #[inline]
-    fn mark(&mut self, granule: u32, order: u32, free: bool) {
-        let word = granule as usize / 64;
+    /// Notes that a word has a rank, or has it no more.
+    #[inline(always)]
+    fn note_rank(&mut self, word: u32, rank: u32) {
+        if rank != 0 {
+            let by_rank = &mut self.words[BY_RANK + rank as usize];
+            *by_rank ^= 1 << word;
+            let bit = u64::from(*by_rank != 0) << rank;
+            self.words[RANKS] = self.words[RANKS] & !(1 << rank) | bit;
+        }
+    }
+
+    /// Takes a free buddy at a multiple of 2^`align_order`: the granule. Touches one word and the
+    /// tree of whole words, with at most one split for each order.
+    #[inline(always)]
+    fn take(&mut self, order: u32, align_order: u32) -> Option<u32> {
+        let wanted = order.max(align_order);
+        if wanted < WORD_ORDER {
+            let ranks = self.words[RANKS] >> (wanted + 1);
+            if ranks != 0 {
+                let rank = wanted + 1 + ranks.trailing_zeros();
+                let word = self.words[BY_RANK + rank as usize].trailing_zeros();
+                let mut tree = self.read().tree(word);
+                let index = buddy_tree::take(&mut tree, order, wanted)?;
+                self.set_tree(word, rank, tree);
+                return Some(word * 64 + (index << order));
+            }
+        }
+        let words = |order: u32| order.saturating_sub(WORD_ORDER);
+        let mut whole = self.read().whole_words();
+        let index = buddy_tree::take(&mut whole, words(order), words(wanted))?;
+        self.set_whole_words(whole);
+        let word = index << words(order);
         if order < WORD_ORDER {
-            let mask = ones(order) << (granule % 64);
-            let bits = self.words[BITS + word];
-            self.set_bits(word, if free { bits | mask } else { bits & !mask });
-        } else {
-            let words = 1 << (order - WORD_ORDER);
-            self.words[BITS + word..BITS + word + words].fill(if free { u64::MAX } else { 0 });
-            let mask = ones(order - WORD_ORDER) << word;
-            let whole = &mut self.words[BY_ORDER + WORD_ORDER as usize];
-            *whole = if free { *whole | mask } else { *whole & !mask };
+            let mut tree = FULL;
+            for half in order..WORD_ORDER {
+                buddy_tree::give(&mut tree, half, 1);
+            }
+            self.set_tree(word, 0, tree);
         }
-        let granules = 1u64 << (order + 32);
-        let head = self.words[NODE];
-        self.words[NODE] =
-            if free { head.wrapping_add(granules) } else { head.wrapping_sub(granules) };
+        Some(word * 64)
     }
 
-    #[inline]
+    /// Makes a buddy free.
+    #[inline(always)]
+    fn give(&mut self, granule: u32, order: u32) {
+        let word = granule / 64;
+        if order < WORD_ORDER {
+            let mut tree = self.read().tree(word);
+            let rank = buddy_tree::rank(&tree);
+            let in_word = buddy_tree::give(&mut tree, order, granule % 64 >> order);
+            self.set_tree(word, rank, tree);
+            if !in_word {
+                self.give_words(0, word);
+            }
+        } else {
+            let order = order - WORD_ORDER;
+            self.give_words(order, word >> order);
+        }
+    }
+
+    #[inline(always)]
     fn set_tag(&mut self, granule: u32, tag: u64) {
-        let tags = &mut self.words[BITS + self.word_count + granule as usize / 16];
+        let tags = &mut self.words[tags_at(self.granules) + granule as usize / 16];
         let shift = granule % 16 * 4;
         *tags = *tags & !(15 << shift) | tag << shift;
     }
 
-    /// Takes a block of an order at a multiple of 2^`align_order`. Touches a constant number of
-    /// words (for an order above 6, as many as the block has).
-    #[inline]
+    /// Takes a block of an order at a multiple of 2^`align_order`: the granule.
+    #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
         order: u32,
         align_order: u32,
         generation: u32,
     ) -> Option<u32> {
-        let granule = self.read().find(order, align_order)?;
-        self.mark(granule, order, false);
+        let granule = self.take(order, align_order)?;
         self.set_tag(granule, u64::from(order) + 1);
-        let pair = &mut self.words[BITS + self.word_count * 5 + granule as usize / 2];
-        let shift = granule % 2 * 32;
-        *pair = *pair & !(0xFFFF_FFFF << shift) | u64::from(generation) << shift;
+        self.set_generation(granule, generation);
         Some(granule)
     }
 
-    /// Frees the live block of an order that starts at a granule.
-    #[inline]
-    pub(crate) fn free(&mut self, granule: u32, order: u32) {
-        self.set_tag(granule, 0);
-        self.mark(granule, order, true);
+    /// Stamps the block that starts at a granule; zero for one that is freed.
+    #[inline(always)]
+    pub(crate) fn set_generation(&mut self, granule: u32, generation: u32) {
+        let at = generations_at(self.granules) + granule as usize / 2;
+        let shift = granule % 2 * 32;
+        self.words[at] = self.words[at] & !(0xFFFF_FFFF << shift) | u64::from(generation) << shift;
     }
 
-    /// Changes the order of a live block; the granules for it [are free](Span::is_free).
+    /// Makes the block of an order free that starts at a granule.
+    #[inline(always)]
+    pub(crate) fn free(&mut self, granule: u32, order: u32) {
+        self.set_tag(granule, 0);
+        self.give(granule, order);
+    }
+
+    /// Changes the order of a live block, at most to [`Span::most_order`].
     pub(crate) fn resize(&mut self, granule: u32, from: u32, to: u32) {
-        // The upper halves between the two orders, lowest first.
-        for half in from.min(to)..from.max(to) {
-            self.mark(granule + (1 << half), half, to < from);
+        for half in to..from {
+            self.give(granule + (1 << half), half);
+        }
+        for half in from..to {
+            self.take_at(granule + (1 << half), half);
         }
         self.set_tag(granule, u64::from(to) + 1);
     }
-}
 
-/// The highest order that a live block can grow to where it lies.
-pub(crate) fn most_order(span: Span<'_>, granule: u32, order: u32) -> u32 {
-    let limit = (span.word_count as u32 * 64 | granule).trailing_zeros();
-    (order..limit)
-        .find(|&half| !span.is_free(granule + (1 << half), half))
-        .unwrap_or(limit.max(order))
+    /// Takes a free buddy that is known, by itself or out of a larger one.
+    fn take_at(&mut self, granule: u32, order: u32) {
+        let word = granule / 64;
+        let mut tree = self.read().tree(word);
+        let index = granule % 64 >> order;
+        if order < WORD_ORDER && buddy_tree::is_free(&tree, order, index) {
+            let rank = buddy_tree::rank(&tree);
+            buddy_tree::take_at(&mut tree, order, index);
+            self.set_tree(word, rank, tree);
+            return;
+        }
+        let words_order = order.saturating_sub(WORD_ORDER);
+        let mut whole = self.read().whole_words();
+        buddy_tree::take_at(&mut whole, words_order, word >> words_order);
+        self.set_whole_words(whole);
+        if order < WORD_ORDER {
+            let mut tree = FULL;
+            buddy_tree::give_up_to_whole(&mut tree, WORD_ORDER, 0);
+            buddy_tree::take_at(&mut tree, order, index);
+            self.set_tree(word, 0, tree);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -393,54 +425,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buddies_in_a_word_are_the_aligned_free_runs() {
-        // A full check of every order over random words.
-        let mut word = 0x9E37_79B9_7F4A_7C15_u64;
-        for round in 0..20_000u32 {
-            word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-            // Mostly full, mostly empty and mixed words.
-            let free = match round % 4 {
-                0 => word,
-                1 => word | word.rotate_left(7) | word.rotate_left(23) | word.rotate_left(41),
-                2 => word & word.rotate_left(11),
-                _ => !(1 << (word >> 58)),
-            };
-            let mut expected_largest = None;
-            for order in 0..=WORD_ORDER {
-                let run = 1u32 << order;
-                let expected = (0..64 / run)
-                    .filter(|i| free >> (i * run) & ones(order) == ones(order))
-                    .fold(0u64, |starts, i| starts | 1 << (i * run));
-                assert_eq!(buddies(free, order), expected, "{free:#x}, order {order}");
-                if expected != 0 {
-                    expected_largest = Some(order);
-                }
-            }
-            assert_eq!(largest(free), expected_largest, "{free:#x}");
-        }
-    }
-
-    #[test]
-    fn a_pick_splits_the_smallest_buddy_that_serves() {
-        // Free: granule 1, granules 4 to 7, granules 8 to 15.
-        let free = 0b1111_1111_1111_0010;
-        assert_eq!(pick(free, 0, 0), Some(1));
-        assert_eq!(pick(free, 1, 0), Some(4));
-        assert_eq!(pick(free, 2, 0), Some(4));
-        assert_eq!(pick(free, 3, 0), Some(8));
-        assert_eq!(pick(free, 4, 0), None);
-        assert_eq!(pick(free, 0, 2), Some(4));
-        assert_eq!(pick(free, 0, 3), Some(8));
-    }
-
-    #[test]
     fn blocks_of_all_orders_come_and_go() {
         for granules in [64, 128, 1024, 4096] {
             let mut table = [0; words(4096)];
             let mut span = SpanMut::new(&mut table[..words(granules)], granules);
             span.clear(7);
-            let top = granules.trailing_zeros();
-            assert_eq!(span.read().largest(), Some(top));
+            let top = top_order(granules);
+            assert_eq!(span.read().rank(), top + 1);
             for order in 0..=top {
                 for align in 0..=top {
                     let granule = span.allocate(order, align, 9).unwrap();
@@ -448,10 +439,10 @@ mod tests {
                     assert_eq!(span.read().live_order(granule), Some(order));
                     assert_eq!(span.read().generation(granule), 9);
                     assert_eq!(span.read().fault(), None);
-                    assert_eq!(most_order(span.read(), granule, order), top);
+                    assert_eq!(span.read().most_order(granule, order), top);
                     span.resize(granule, order, top);
                     assert_eq!(span.read().fault(), None);
-                    assert_eq!(span.read().largest(), None);
+                    assert_eq!(span.read().rank(), 0);
                     span.resize(granule, top, 0);
                     assert_eq!(span.read().fault(), None);
                     span.free(granule, 0);
@@ -460,6 +451,25 @@ mod tests {
                     assert_eq!(span.read().node(), 7);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn any_order_of_frees_makes_the_span_whole() {
+        let granules = 256;
+        for step in [1, 3, 7, 85, 255] {
+            let mut table = [0; words(256)];
+            let mut span = SpanMut::new(&mut table, granules);
+            span.clear(0);
+            for granule in 0..granules {
+                assert_eq!(span.allocate(0, 0, 1), Some(granule));
+            }
+            assert_eq!(span.allocate(0, 0, 1), None);
+            for i in 0..granules {
+                span.free(i * step % granules, 0);
+                assert_eq!(span.read().fault(), None);
+            }
+            assert!(span.read().is_empty());
         }
     }
 }

@@ -2,20 +2,22 @@
 
 use super::config::Shape;
 use super::node::{NONE, State};
+use super::quick::QuickLists;
 use super::span::{MAX_ORDER, Span, SpanMut};
 use super::storage::NO_SPAN;
 use super::storage::sealed::Tables;
 use super::table::Table;
 
-const ORDERS: usize = MAX_ORDER as usize + 1;
+/// Ranks: one more than the order of the largest free buddy; zero, of a full span, has no list.
+const RANKS: usize = MAX_ORDER as usize + 2;
 
 /// The open spans, in lists by the order of their largest free buddy, so that the fullest span
 /// that can serve a request does.
 pub(crate) struct Spans {
     granules: u32,
     /// A bit for each list that holds a span.
-    orders: u32,
-    lists: [u32; ORDERS],
+    ranks: u32,
+    lists: [u32; RANKS],
     /// Slots below this were used at least once.
     touched: u32,
     /// Slots that were used before and are not now, chained through `after`.
@@ -23,13 +25,15 @@ pub(crate) struct Spans {
     open: u32,
     /// The one span that is empty, kept so that a block that comes and goes opens none.
     empty: u32,
+    /// Freed blocks that still look taken to their spans.
+    quick: QuickLists,
 }
 
 /// A block in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanBlock {
     pub(crate) slot: u32,
-    /// Counted from the span's start.
+    /// Counted from the range's start.
     pub(crate) granule: u32,
     pub(crate) order: u32,
 }
@@ -38,12 +42,13 @@ impl Spans {
     pub(crate) fn new(shape: &Shape) -> Self {
         Self {
             granules: shape.span_granules,
-            orders: 0,
-            lists: [NO_SPAN; ORDERS],
+            ranks: 0,
+            lists: [NO_SPAN; RANKS],
             touched: 0,
             spare: NO_SPAN,
             open: 0,
             empty: NO_SPAN,
+            quick: QuickLists::new(),
         }
     }
 
@@ -66,12 +71,37 @@ impl Spans {
         SpanMut::new(table.storage.span_mut(slot), self.granules)
     }
 
+    /// A granule of the range, counted from the start of its span.
+    #[inline(always)]
+    pub(crate) fn inside(&self, granule: u32) -> u32 {
+        // Spans are powers of two, aligned to themselves.
+        granule & self.granules.wrapping_sub(1)
+    }
+
+    /// The live block that starts at a granule of the range, and its generation.
+    #[inline(always)]
+    pub(crate) fn live_block<S: Tables>(
+        &self,
+        table: &Table<S>,
+        granule: u32,
+        generation: u32,
+    ) -> Option<SpanBlock> {
+        let slot = table.storage.span_at(granule.checked_div(self.granules)?);
+        if slot == NO_SPAN {
+            return None;
+        }
+        let span = self.read(table, slot);
+        let inside = self.inside(granule);
+        let order = span.taken_order(inside)?;
+        (span.generation(inside) == generation).then_some(SpanBlock { slot, granule, order })
+    }
+
     /// The span that serves a block of an order at an alignment: of those with the smallest
     /// largest free buddy, the one that changed last.
-    #[inline]
+    #[inline(always)]
     fn serving(&self, order: u32, align_order: u32) -> Option<u32> {
-        let wanted = order.max(align_order);
-        let lists = self.orders.checked_shr(wanted)?;
+        let wanted = order.max(align_order) + 1;
+        let lists = self.ranks.checked_shr(wanted)?;
         if lists == 0 {
             return None;
         }
@@ -84,8 +114,21 @@ impl Spans {
         self.serving(order, align_order).is_some()
     }
 
+    /// Takes the block of an order that was freed last.
+    #[inline(always)]
+    pub(crate) fn allocate_quickly<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        order: u32,
+        generation: u32,
+    ) -> Option<SpanBlock> {
+        let block = self.quick.take(order)?;
+        let inside = self.inside(block.granule);
+        self.write(table, block.slot).set_generation(inside, generation);
+        Some(block)
+    }
+
     /// Takes a block of an order at an alignment from the open spans.
-    #[inline]
     pub(crate) fn allocate<S: Tables>(
         &mut self,
         table: &mut Table<S>,
@@ -94,25 +137,42 @@ impl Spans {
         generation: u32,
     ) -> Option<SpanBlock> {
         let slot = self.serving(order, align_order)?;
-        let granule = self.write(table, slot).allocate(order, align_order, generation)?;
+        let inside = self.write(table, slot).allocate(order, align_order, generation)?;
         if self.empty == slot {
             self.empty = NO_SPAN;
         }
         self.relist(table, slot);
-        Some(SpanBlock { slot, granule, order })
+        let start = table.storage.node(self.read(table, slot).node()).start;
+        Some(SpanBlock { slot, granule: start + inside, order })
     }
 
-    /// Frees a live block. Returns the node of a span to be given back to the runs, of which it
-    /// is no span any more, if this leaves a second span empty.
+    /// Frees a live block. False if it is not kept in a quick list: then it is to be
+    /// [merged](Self::merge).
+    #[inline(always)]
+    pub(crate) fn free<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock) -> bool {
+        let inside = self.inside(block.granule);
+        self.write(table, block.slot).set_generation(inside, 0);
+        self.quick.keep(block)
+    }
+
+    /// Any freed block that is not merged yet, to be [merged](Self::merge).
+    pub(crate) fn take_unmerged(&mut self) -> Option<SpanBlock> {
+        self.quick.take_any()
+    }
+
+    /// Makes a freed block part of its span's free granules. Returns the node of a span to be
+    /// given back to the runs, of which it is no span any more, if this leaves a second span
+    /// empty.
     #[inline]
-    pub(crate) fn free<S: Tables>(
+    pub(crate) fn merge<S: Tables>(
         &mut self,
         table: &mut Table<S>,
         block: SpanBlock,
     ) -> Option<u32> {
         let SpanBlock { slot, granule, order } = block;
+        let inside = self.inside(granule);
         let mut span = self.write(table, slot);
-        span.free(granule, order);
+        span.free(inside, order);
         let is_empty = span.read().is_empty();
         self.relist(table, slot);
         if !is_empty {
@@ -127,7 +187,8 @@ impl Spans {
 
     /// Changes the order of a live block; the granules for it are free.
     pub(crate) fn resize<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock, order: u32) {
-        self.write(table, block.slot).resize(block.granule, block.order, order);
+        let inside = self.inside(block.granule);
+        self.write(table, block.slot).resize(inside, block.order, order);
         self.relist(table, block.slot);
     }
 
@@ -182,19 +243,22 @@ impl Spans {
     }
 
     /// Moves a span to the list that it belongs to now.
-    #[inline]
+    #[inline(always)]
     fn relist<S: Tables>(&mut self, table: &mut Table<S>, slot: u32) {
         let span = self.read(table, slot);
-        let order = span.largest();
-        if span.listed() == order {
-            return;
+        let rank = span.rank();
+        if span.listed() != rank {
+            self.move_to(table, slot, rank);
         }
+    }
+
+    fn move_to<S: Tables>(&mut self, table: &mut Table<S>, slot: u32, rank: u32) {
         self.unlist(table, slot);
-        if let Some(order) = order {
-            let after = core::mem::replace(&mut self.lists[order as usize], slot);
-            self.orders |= 1 << order;
+        if rank != 0 {
+            let after = core::mem::replace(&mut self.lists[rank as usize], slot);
+            self.ranks |= 1 << rank;
             let mut span = self.write(table, slot);
-            span.set_listed(Some(order));
+            span.set_listed(rank);
             span.set_before(NO_SPAN);
             span.set_after(after);
             if after != NO_SPAN {
@@ -206,12 +270,15 @@ impl Spans {
     #[inline]
     fn unlist<S: Tables>(&mut self, table: &mut Table<S>, slot: u32) {
         let span = self.read(table, slot);
-        let Some(order) = span.listed() else { return };
+        let rank = span.listed();
+        if rank == 0 {
+            return;
+        }
         let (before, after) = (span.before(), span.after());
         if before == NO_SPAN {
-            self.lists[order as usize] = after;
+            self.lists[rank as usize] = after;
             if after == NO_SPAN {
-                self.orders &= !(1 << order);
+                self.ranks &= !(1 << rank);
             }
         } else {
             self.write(table, before).set_after(after);
@@ -219,38 +286,43 @@ impl Spans {
         if after != NO_SPAN {
             self.write(table, after).set_before(before);
         }
-        self.write(table, slot).set_listed(None);
+        self.write(table, slot).set_listed(0);
     }
 
     /// The order of the largest free buddy of all spans.
     pub(crate) fn largest(&self) -> Option<u32> {
-        self.orders.checked_ilog2()
+        Some(self.ranks.checked_ilog2()? - 1)
+    }
+
+    /// Freed blocks that are not merged yet, for checks.
+    pub(crate) fn unmerged(&self) -> impl Iterator<Item = SpanBlock> + '_ {
+        self.quick.blocks()
     }
 
     /// The first span whose place in the lists is not what its table says, and what is wrong.
     pub(crate) fn fault<S: Tables>(&self, table: &Table<S>) -> Option<(&'static str, u32)> {
         let mut listed = 0;
-        for order in 0..ORDERS as u32 {
-            let first = self.lists[order as usize];
-            if (first == NO_SPAN) != (self.orders >> order & 1 == 0) {
-                return Some(("a list of spans and its mark differ", order));
+        for rank in 0..RANKS as u32 {
+            let first = self.lists[rank as usize];
+            if (first == NO_SPAN) != (self.ranks >> rank & 1 == 0) {
+                return Some(("a list of spans and its mark differ", rank));
             }
             let (mut before, mut slot) = (NO_SPAN, first);
             while slot != NO_SPAN {
                 let span = self.read(table, slot);
-                if span.before() != before || span.listed() != Some(order) {
+                if span.before() != before || span.listed() != rank || span.rank() != rank {
                     return Some(("a span's links are not those of its list", slot));
                 }
                 listed += 1;
                 if listed > self.open {
-                    return Some(("a list of spans has no end", order));
+                    return Some(("a list of spans has no end", rank));
                 }
                 (before, slot) = (slot, span.after());
             }
         }
         let full = (0..self.touched)
             .filter(|&slot| self.is_open(table, slot))
-            .filter(|&slot| self.read(table, slot).largest().is_none())
+            .filter(|&slot| self.read(table, slot).rank() == 0)
             .count() as u32;
         (listed + full != self.open).then_some(("open spans that are in no list", self.open))
     }

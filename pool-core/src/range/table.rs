@@ -39,10 +39,10 @@ impl<S: Tables> Table<S> {
         if spare < nodes { Err(Metadata::Nodes(nodes - spare)) } else { Ok(()) }
     }
 
-    /// Fills a spare node and puts it into the chain behind `before` (`NONE`: at the start). The
+    /// Fills a spare node and puts it into the chain between two neighbours (`NONE`: an end). The
     /// caller has [required](Self::require) it.
-    #[inline]
-    pub(crate) fn insert_after(&mut self, before: u32, node: Node) -> u32 {
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, before: u32, after: u32, node: Node) -> u32 {
         let index = if self.spare == NONE {
             self.touched += 1;
             self.touched - 1
@@ -52,31 +52,21 @@ impl<S: Tables> Table<S> {
             index
         };
         self.used += 1;
-        let after = if before == NONE {
-            core::mem::replace(&mut self.first, index)
-        } else {
-            let before = self.storage.node_mut(before);
-            let after = before.after();
-            before.set_after(index);
-            after
-        };
-        if after == NONE {
-            self.last = index;
-        } else {
-            self.storage.node_mut(after).set_before(index);
-        }
-        let slot = self.storage.node_mut(index);
-        *slot = node;
-        slot.set_before(before);
-        slot.set_after(after);
+        *self.storage.node_mut(index) = node.between(before, after);
+        self.join(before, index);
+        self.join(index, after);
         index
     }
 
-    /// Takes a node out of the chain and makes it spare.
-    #[inline]
-    pub(crate) fn remove(&mut self, index: u32) {
-        let node = self.storage.node(index);
-        let (before, after) = (node.before(), node.after());
+    /// The same behind a neighbour.
+    pub(crate) fn insert_after(&mut self, before: u32, node: Node) -> u32 {
+        let after = if before == NONE { self.first } else { self.storage.node(before).after() };
+        self.insert(before, after, node)
+    }
+
+    /// Makes two pieces neighbours (`NONE`: the other is at an end).
+    #[inline(always)]
+    fn join(&mut self, before: u32, after: u32) {
         if before == NONE {
             self.first = after;
         } else {
@@ -87,6 +77,14 @@ impl<S: Tables> Table<S> {
         } else {
             self.storage.node_mut(after).set_before(before);
         }
+    }
+
+    /// Takes a node out of the chain and makes it spare.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, index: u32) {
+        let node = self.storage.node(index);
+        let (before, after) = (node.before(), node.after());
+        self.join(before, after);
         let spare = core::mem::replace(&mut self.spare, index);
         let node = self.storage.node_mut(index);
         node.set_state(State::Unused);

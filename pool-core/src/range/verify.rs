@@ -28,6 +28,7 @@ struct Totals {
     empty_spans: u32,
     live_granules: u64,
     live_blocks: u64,
+    unmerged_blocks: u32,
 }
 
 impl<S: Storage> OffsetAllocator<S> {
@@ -69,6 +70,7 @@ impl<S: Storage> OffsetAllocator<S> {
             Free::Buddies(buddies) => verify_buddies(&self.table, buddies)?,
         };
         hold(indexed == totals.free_runs, "free runs that no index holds", indexed)?;
+        self.verify_unmerged(totals.unmerged_blocks)?;
         let table = &self.table;
         hold(totals.pieces == table.used(), "used nodes miscounted", totals.pieces)?;
         let spare = table.count_spare();
@@ -146,10 +148,31 @@ impl<S: Storage> OffsetAllocator<S> {
         hold(span.is_empty() == spans.is_kept_empty(slot), "an empty span is not known", index)?;
         totals.spans += 1;
         totals.empty_spans += u32::from(span.is_empty());
-        totals.live_granules += u64::from(granules - span.free_granules());
-        let starts = (0..granules).filter(|&granule| span.live_order(granule).is_some());
-        totals.live_blocks += starts.count() as u64;
+        for granule in 0..granules {
+            if let Some(order) = span.live_order(granule) {
+                totals.live_blocks += 1;
+                totals.live_granules += 1 << order;
+            } else if span.taken_order(granule).is_some() {
+                totals.unmerged_blocks += 1;
+            }
+        }
         Ok(())
+    }
+
+    /// That the quick lists hold what the spans take for freed and not merged.
+    fn verify_unmerged(&self, in_spans: u32) -> Check {
+        let Free::Runs(_, spans) = &self.free else { return Ok(()) };
+        let mut listed = 0;
+        for block in spans.unmerged() {
+            let open = spans.is_open(&self.table, block.slot);
+            hold(open, "a quick list holds a block of a closed span", block.slot)?;
+            let span = spans.read(&self.table, block.slot);
+            let unmerged = span.taken_order(spans.inside(block.granule)) == Some(block.order)
+                && span.live_order(spans.inside(block.granule)).is_none();
+            hold(unmerged, "a quick list holds a block that is not freed", block.granule)?;
+            listed += 1;
+        }
+        hold(listed == in_spans, "freed blocks that are in no quick list", in_spans)
     }
 }
 

@@ -62,18 +62,6 @@ impl Chunked {
         self.spans.push(words);
         true
     }
-
-    #[cold]
-    fn later(&self, index: usize) -> &Node {
-        let index = index - self.first.len();
-        &self.more[index / CHUNK_NODES][index % CHUNK_NODES]
-    }
-
-    #[cold]
-    fn later_mut(&mut self, index: usize) -> &mut Node {
-        let index = index - self.first.len();
-        &mut self.more[index / CHUNK_NODES][index % CHUNK_NODES]
-    }
 }
 
 /// A boxed slice of copies, or `None` if the heap refuses.
@@ -92,18 +80,26 @@ impl Tables for Chunked {
         (self.first.len() + self.more.len() * CHUNK_NODES) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     fn node(&self, index: u32) -> &Node {
-        match self.first.get(index as usize) {
+        let index = index as usize;
+        match self.first.get(index) {
             Some(node) => node,
-            None => self.later(index as usize),
+            None => {
+                let index = index - self.first.len();
+                &self.more[index / CHUNK_NODES][index % CHUNK_NODES]
+            }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn node_mut(&mut self, index: u32) -> &mut Node {
         let index = index as usize;
-        if index < self.first.len() { &mut self.first[index] } else { self.later_mut(index) }
+        if index < self.first.len() {
+            return &mut self.first[index];
+        }
+        let index = index - self.first.len();
+        &mut self.more[index / CHUNK_NODES][index % CHUNK_NODES]
     }
 
     fn span_slots(&self) -> u32 {
