@@ -1,1 +1,5 @@
 //! Recorded allocation logs, their replay, and reference models.
+
+pub mod log;
+
+pub use log::{Action, BlockId, LogError, Operation, StreamId, ThreadId, Trace};
