@@ -1,16 +1,45 @@
 //! Offsets of device memory, managed without touching it.
+//!
+//! `pool-core` hands out *offsets* in ranges of memory that it never reads or writes, so it
+//! serves any device: a GPU's memory, a shared buffer, a file. It needs neither `std` nor, in
+//! storage that the caller lends, `alloc`.
+//!
+//! The layers, each knowing only the one below:
+//!
+//! | layer | where | knows |
+//! | --- | --- | --- |
+//! | core | [`range`] | one range: placement, splitting, merging; one owner at a time |
+//!
+//! # Example
+//!
+//! ```
+//! use pool_core::{OffsetAllocator, RangeConfig};
+//!
+//! // 24 GiB of some device's memory, in granules of 256 bytes.
+//! let mut range = OffsetAllocator::new(&RangeConfig::new(24 << 30))?;
+//! let tensor = range.allocate(100 << 20)?;
+//! println!("at offset {}", tensor.offset_bytes());
+//! range.free(tensor.handle())?;
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! - `alloc`: metadata in chunks from the heap (`Chunked`), that grow as blocks are added.
+//!   Without it a range lives in storage that the caller lends ([`Borrowed`]).
+
 #![no_std]
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
 pub mod range;
 
+#[cfg(feature = "alloc")]
+pub use range::Chunked;
 pub use range::{
     AllocError, Block, Borrowed, ConfigError, EndError, Handle, HandleError, Metadata, Node,
     OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request, ResizeError,
-    SpanExtent, Spans, VerifyError, Visits,
+    SpanExtent, Spans, Storage, VerifyError, Visits,
 };
-#[cfg(feature = "alloc")]
-pub use range::Chunked;

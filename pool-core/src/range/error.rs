@@ -33,9 +33,9 @@ pub enum ConfigError {
         /// The granule.
         granule_bytes: u64,
     },
-    /// Spans must be a power of two, from 64 to 8,192 granules.
+    /// Spans must be a power of two, from 64 to 4,096 granules.
     #[error(
-        "spans of {span_bytes} bytes: they must be a power of two from 64 to 8192 granules of \
+        "spans of {span_bytes} bytes: they must be a power of two from 64 to 4096 granules of \
          {granule_bytes} bytes"
     )]
     SpanSize {
@@ -45,7 +45,9 @@ pub enum ConfigError {
         granule_bytes: u64,
     },
     /// The largest size served from spans must be from one granule to half a span.
-    #[error("small requests up to {small_bytes} bytes: from one granule to half a span of {span_bytes} bytes")]
+    #[error(
+        "small requests up to {small_bytes} bytes: from one granule to half a span of {span_bytes} bytes"
+    )]
     SmallLimit {
         /// The limit asked for.
         small_bytes: u64,

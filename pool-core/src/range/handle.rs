@@ -66,12 +66,19 @@ impl Generation {
 const GRANULE_BIT: u64 = 1 << 32;
 
 impl Handle {
+    #[inline]
     pub(crate) fn new(slot: Slot, generation: Generation) -> Self {
+        Self::with_bits(slot, generation.bits())
+    }
+
+    /// The handle of a slot whose generation was read back from its table.
+    #[inline]
+    pub(crate) fn with_bits(slot: Slot, generation_bits: u32) -> Self {
         let slot_bits = match slot {
             Slot::Node(node) => u64::from(node),
             Slot::Granule(granule) => GRANULE_BIT | u64::from(granule),
         };
-        let bits = u64::from(generation.bits()) << 33 | slot_bits;
+        let bits = u64::from(generation_bits) << 33 | slot_bits;
         // A generation is never zero, so neither is a handle; the fallback is unreachable.
         Self(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MAX))
     }
@@ -138,7 +145,9 @@ mod tests {
     #[test]
     fn parts_survive_the_packing() {
         for generation in [Generation(1), Generation(Generation::COUNT)] {
-            for slot in [Slot::Node(0), Slot::Node(u32::MAX), Slot::Granule(0), Slot::Granule(u32::MAX)] {
+            for slot in
+                [Slot::Node(0), Slot::Node(u32::MAX), Slot::Granule(0), Slot::Granule(u32::MAX)]
+            {
                 let handle = Handle::new(slot, generation);
                 assert_eq!(handle.slot(), slot);
                 assert_eq!(handle.generation_bits(), generation.bits());

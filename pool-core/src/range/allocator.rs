@@ -1,0 +1,769 @@
+//! The allocator of one range: a request against spans and runs, in order.
+
+use super::address_index::AddressIndex;
+use super::block::{Block, RangeStats, Visits};
+use super::buddies::{Buddies, order_of};
+use super::config::{Placement, RangeConfig, Shape};
+use super::error::{AllocError, ConfigError, HandleError, Metadata};
+use super::handle::{Generation, Handle, Slot};
+use super::need::Need;
+use super::node::{NONE, Node, State};
+use super::request::{Options, Request};
+use super::runs::{Place, Runs};
+use super::size_index::SizeIndex;
+use super::spans::{SpanBlock, Spans};
+#[cfg(feature = "alloc")]
+use super::storage::Chunked;
+use super::storage::{Borrowed, NO_SPAN, Storage};
+use super::table::Table;
+
+/// Manages the offsets of one range: allocate a size, free by handle, ask, and verify it all.
+///
+/// One owner at a time (`&mut self`), no locks, no streams. The memory itself is never touched;
+/// the metadata are outside of it, in storage that the caller lends ([`Borrowed`]) or in chunks
+/// from the heap (`Chunked`, feature `alloc`).
+///
+/// # Promises
+///
+/// - **A block that fits is found.** A request at the granule's alignment is refused only if no
+///   free block fits it; an over-aligned one only if no free block holds its size plus its
+///   alignment less a granule. A free block is a maximal run of free granules outside spans (an
+///   empty span counts as such granules), or a free buddy inside a span. Under buddy placement
+///   this holds for sizes (and alignments) rounded up to powers of two. A free block that an
+///   option rules out is not counted.
+/// - **The same calls give the same offsets**, in every run and on every platform. Programs that
+///   capture offsets and replay their work rely on it.
+/// - **An error changes nothing**, and a free never fails for lack of metadata.
+/// - **No call panics**, whatever its arguments.
+///
+/// # Complexity
+///
+/// Best fit: a request that the first look serves visits a constant number of blocks, a second
+/// look (taken only when the first fails) and the upkeep of the index at most two for each bit
+/// of a size. [`Placement`] states the bounds of the others. No call but those that say so
+/// depends on the number of blocks.
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{OffsetAllocator, RangeConfig};
+///
+/// let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 30))?;
+/// let weights = range.allocate(400 << 20)?;
+/// let batch = range.allocate(8 << 20)?;
+/// assert_eq!(range.stats().live_bytes, 408 << 20);
+///
+/// range.free(weights.handle())?;
+/// assert!(range.free(weights.handle()).is_err(), "a second free is an error");
+/// range.free(batch.handle())?;
+/// assert_eq!(range.largest_free_bytes(), 1 << 30);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct OffsetAllocator<S: Storage> {
+    pub(super) shape: Shape,
+    pub(super) placement: Placement,
+    pub(super) table: Table<S>,
+    pub(super) free: Free,
+    pub(super) books: Books,
+    generation: Generation,
+}
+
+/// The free granules of a range, as its placement keeps them.
+pub(super) enum Free {
+    /// Best fit and first fit.
+    Runs(Runs, Spans),
+    /// Buddy.
+    Buddies(Buddies),
+}
+
+/// What is counted as it changes; free is what is not live.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Books {
+    pub(super) live_granules: u64,
+    pub(super) peak_live_granules: u64,
+    pub(super) live_blocks: u64,
+}
+
+impl Books {
+    #[inline]
+    fn add(&mut self, granules: u64) {
+        self.live_granules += granules;
+        self.peak_live_granules = self.peak_live_granules.max(self.live_granules);
+        self.live_blocks += 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, granules: u64) {
+        self.live_granules -= granules;
+        self.live_blocks -= 1;
+    }
+
+    /// A live block changed its length.
+    pub(super) fn resize(&mut self, from: u64, to: u64) {
+        self.live_granules = self.live_granules - from + to;
+        self.peak_live_granules = self.peak_live_granules.max(self.live_granules);
+    }
+}
+
+/// A live block, found by its handle.
+#[derive(Clone, Copy)]
+pub(super) enum Found {
+    /// Outside spans, or under buddy placement.
+    Node(u32),
+    /// In the span that starts at a granule.
+    InSpan(u32, SpanBlock),
+}
+
+#[cfg(feature = "alloc")]
+impl OffsetAllocator<Chunked> {
+    /// A range whose metadata are on the heap, in chunks that are added when needed.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the configuration is none, or the heap refuses the first chunk.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{OffsetAllocator, RangeConfig};
+    ///
+    /// let range = OffsetAllocator::new(&RangeConfig::new(24 << 30))?;
+    /// assert_eq!(range.largest_free_bytes(), 24 << 30);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    pub fn new(config: &RangeConfig) -> Result<Self, ConfigError> {
+        let shape = Shape::of(config)?;
+        let nodes =
+            config.nodes_for(config.expected_blocks)?.max(Self::first_nodes(config, &shape));
+        let storage = Chunked::new(nodes).ok_or(ConfigError::OutOfHostMemory {
+            bytes: nodes.saturating_mul(size_of::<Node>()),
+        })?;
+        Self::over(config, shape, storage)
+    }
+}
+
+impl<'a> OffsetAllocator<Borrowed<'a>> {
+    /// A range whose metadata are in storage that the caller lends. Nothing is ever allocated.
+    ///
+    /// [`RangeConfig::nodes_for`] and [`RangeConfig::span_words_for`] say how much is enough;
+    /// less works too, until it runs out. What the storage held before does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the configuration is none, or there are too few nodes for even an
+    /// empty range.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in the storage, which is cleared.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{Node, OffsetAllocator, RangeConfig};
+    ///
+    /// let mut nodes = [Node::UNUSED; 203];
+    /// let mut span_words = [0; 8192];
+    /// let config = RangeConfig::new(64 << 20);
+    /// assert_eq!(config.nodes_for(100)?, nodes.len());
+    /// let mut range = OffsetAllocator::in_storage(&config, &mut nodes, &mut span_words)?;
+    /// assert_eq!(range.allocate(64 << 20)?.offset_bytes(), 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn in_storage(
+        config: &RangeConfig,
+        nodes: &'a mut [Node],
+        span_words: &'a mut [u64],
+    ) -> Result<Self, ConfigError> {
+        let shape = Shape::of(config)?;
+        Self::over(config, shape, Borrowed::new(&shape, nodes, span_words))
+    }
+}
+
+impl<S: Storage> OffsetAllocator<S> {
+    /// The nodes of an empty range.
+    fn first_nodes(config: &RangeConfig, shape: &Shape) -> usize {
+        match config.placement {
+            Placement::BestFit | Placement::FirstFit => 1,
+            Placement::Buddy => shape.capacity.count_ones() as usize,
+        }
+    }
+
+    fn over(config: &RangeConfig, shape: Shape, storage: S) -> Result<Self, ConfigError> {
+        let needed = Self::first_nodes(config, &shape);
+        let mut table = Table::new(storage);
+        let free = match config.placement {
+            Placement::BestFit => Free::Runs(Runs::BySize(SizeIndex::new()), Spans::new(&shape)),
+            Placement::FirstFit => {
+                Free::Runs(Runs::ByAddress(AddressIndex::new()), Spans::new(&shape))
+            }
+            Placement::Buddy => Free::Buddies(Buddies::new()),
+        };
+        let mut range = Self {
+            shape,
+            placement: config.placement,
+            free,
+            books: Books::default(),
+            generation: Generation::first(config.handle_seed),
+            table: {
+                let nodes = table.storage.nodes() as usize;
+                if nodes < needed {
+                    return Err(ConfigError::TooFewNodes { nodes, needed });
+                }
+                table.first = NONE;
+                table
+            },
+        };
+        // The nodes for it are there, as was checked.
+        let _ = match &mut range.free {
+            Free::Runs(runs, _) => runs.grow(&mut range.table, 0, shape.capacity),
+            Free::Buddies(buddies) => buddies.grow(&mut range.table, 0, shape.capacity),
+        };
+        Ok(range)
+    }
+
+    /// Serves a request, adding metadata from the heap if the storage can grow.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`]; the range is as before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{AllocError, OffsetAllocator, RangeConfig, Request};
+    ///
+    /// let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// let block = range.allocate(Request::new(10_000).align_bytes(4096))?;
+    /// assert_eq!(block.offset_bytes() % 4096, 0);
+    ///
+    /// let refused = range.allocate(1 << 20).unwrap_err();
+    /// assert!(matches!(refused, AllocError::OutOfMemory { .. }));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
+        let request = request.into();
+        match self.try_allocate(request) {
+            Err(AllocError::OutOfMetadata(missing)) if S::GROWS => self.replenish(request, missing),
+            result => result,
+        }
+    }
+
+    #[cold]
+    fn replenish(
+        &mut self,
+        mut request: Request,
+        mut missing: Metadata,
+    ) -> Result<Block, AllocError> {
+        loop {
+            if !self.table.storage.replenish(&self.shape, missing) {
+                match missing {
+                    // Without tables for one more span the block lies outside.
+                    Metadata::Span => request = request.options(Options::NO_NEW_SPAN),
+                    Metadata::Nodes(_) => return Err(AllocError::OutOfMetadata(missing)),
+                }
+            }
+            match self.try_allocate(request) {
+                Err(AllocError::OutOfMetadata(more)) => missing = more,
+                result => return result,
+            }
+        }
+    }
+
+    /// Serves a request from the metadata there are: nothing is allocated, whatever the storage.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`]; the range is as before. [`AllocError::OutOfMetadata`] says which step
+    /// would help: [`add_metadata`](Self::add_metadata), then the call again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{AllocError, OffsetAllocator, RangeConfig, Spans};
+    ///
+    /// let config = RangeConfig::new(1 << 20).spans(Spans::Off).expect_blocks(1);
+    /// let mut range = OffsetAllocator::new(&config)?;
+    /// let first = range.try_allocate(256)?;
+    /// let second = range.try_allocate(256)?;
+    /// let AllocError::OutOfMetadata(step) = range.try_allocate(256).unwrap_err() else { panic!() };
+    /// assert!(range.add_metadata(step));
+    /// range.try_allocate(256)?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
+        let request = request.into();
+        let need = Need::of(&request, &self.shape)?;
+        let found = match &mut self.free {
+            Free::Runs(..) => self.claim_run_or_span(&need),
+            Free::Buddies(buddies) => match buddies.find(&self.table, &need, &mut 0) {
+                Some(node) => {
+                    buddies.claim(&mut self.table, node, &need).map(|node| Some(Found::Node(node)))
+                }
+                None => Ok(None),
+            },
+        };
+        match found {
+            Ok(Some(found)) => Ok(self.admit(found)),
+            Ok(None) => Err(self.refusal(&request)),
+            Err(missing) => Err(AllocError::OutOfMetadata(missing)),
+        }
+    }
+
+    /// Adds metadata: the step that [`AllocError::OutOfMetadata`] or
+    /// [`EndError::OutOfMetadata`](crate::EndError::OutOfMetadata) asks for. False if the storage
+    /// does not grow or the heap refuses; then all is as before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{Metadata, Node, OffsetAllocator, RangeConfig};
+    ///
+    /// let mut nodes = [Node::UNUSED; 8];
+    /// let config = RangeConfig::new(1 << 20);
+    /// let mut fixed = OffsetAllocator::in_storage(&config, &mut nodes, &mut [])?;
+    /// assert!(!fixed.add_metadata(Metadata::Nodes(1)));
+    /// assert!(OffsetAllocator::new(&config)?.add_metadata(Metadata::Nodes(1)));
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    pub fn add_metadata(&mut self, step: Metadata) -> bool {
+        self.table.storage.replenish(&self.shape, step)
+    }
+
+    /// Orders of a request in a span, if it may lie in one at all.
+    #[inline]
+    fn span_orders(&self, need: &Need) -> Option<(u32, u32)> {
+        let forbidden = Options::LIMIT_SPLIT | Options::OUTSIDE_SPANS;
+        if need.has(forbidden) || need.len.max(need.align) > u64::from(self.shape.span_granules) {
+            return None;
+        }
+        Some((order_of(need.len), need.align.trailing_zeros()))
+    }
+
+    /// Whether a request comes from spans first.
+    #[inline]
+    fn is_small(&self, need: &Need) -> bool {
+        need.len <= self.shape.small_granules
+            && !need.has(Options::LIMIT_SPLIT | Options::OUTSIDE_SPANS | Options::HIGH_END)
+    }
+
+    #[inline]
+    fn claim_run_or_span(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
+        if self.is_small(need) {
+            let found = self.claim_in_spans(need);
+            if found.is_some() {
+                return Ok(found);
+            }
+            if let Some(found) = self.open_span_for(need)? {
+                return Ok(Some(found));
+            }
+        }
+        let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
+        match runs.first_look(&self.table, need, &mut 0) {
+            Some(place) => {
+                runs.claim(&mut self.table, place, need.len).map(|n| Some(Found::Node(n)))
+            }
+            None => self.claim_last(need),
+        }
+    }
+
+    /// A block in an open span.
+    #[inline]
+    fn claim_in_spans(&mut self, need: &Need) -> Option<Found> {
+        let (order, align_order) = self.span_orders(need)?;
+        let Free::Runs(_, spans) = &mut self.free else { return None };
+        let generation = self.generation.bits();
+        let block = spans.allocate(&mut self.table, order, align_order, generation)?;
+        let node = spans.read(&self.table, block.slot).node();
+        Some(Found::InSpan(self.table.storage.node(node).start, block))
+    }
+
+    /// A block in a new span, if there is a run for one.
+    #[cold]
+    fn open_span_for(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
+        if need.has(Options::NO_NEW_SPAN) || self.span_orders(need).is_none() {
+            return Ok(None);
+        }
+        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
+        let len = u64::from(self.shape.span_granules);
+        let span = Need { len, align: len, ..*need };
+        let place = runs
+            .first_look(&self.table, &span, &mut 0)
+            .or_else(|| runs.second_look(&self.table, &span, &mut 0));
+        let Some(place) = place else { return Ok(None) };
+        let number = (place.start / len) as u32;
+        if !spans.has_room(&self.table, number) {
+            return if S::GROWS { Err(Metadata::Span) } else { Ok(None) };
+        }
+        // Without nodes to cut a span out, the block itself may still find some.
+        let Ok(node) = runs.claim(&mut self.table, place, len) else { return Ok(None) };
+        spans.open(&mut self.table, node);
+        Ok(self.claim_in_spans(need))
+    }
+
+    /// What is left when the first look shows nothing: the second look, the granules of the empty
+    /// span, and a free buddy of any span.
+    #[cold]
+    fn claim_last(&mut self, need: &Need) -> Result<Option<Found>, Metadata> {
+        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
+        if let Some(place) = runs.second_look(&self.table, need, &mut 0) {
+            return runs.claim(&mut self.table, place, need.len).map(|n| Some(Found::Node(n)));
+        }
+        if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
+            return self.claim_over_empty_span(start, need.len);
+        }
+        Ok(self.claim_in_spans(need))
+    }
+
+    /// Closes the empty span and cuts a block out of the run that makes.
+    fn claim_over_empty_span(&mut self, start: u64, len: u64) -> Result<Option<Found>, Metadata> {
+        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
+        let span = self.table.storage.node(spans.empty_node(&self.table));
+        let merged = [span.before(), span.after()]
+            .into_iter()
+            .filter_map(|neighbour| self.table.free_neighbour(neighbour))
+            .count() as u32;
+        let Some((run_start, run_end)) = Self::run_over_empty_span(&self.table, spans) else {
+            return Ok(None);
+        };
+        let pieces = u32::from(run_start < start) + u32::from(start + len < run_end);
+        // Merging gives a node back for each neighbour before cutting takes any.
+        self.table.require(pieces.saturating_sub(merged))?;
+        let Some(node) = spans.close_empty(&mut self.table) else { return Ok(None) };
+        let node = runs.release(&mut self.table, node);
+        runs.claim(&mut self.table, Place { node, start }, len).map(|n| Some(Found::Node(n)))
+    }
+
+    /// Where a request would lie in the run that closing the empty span would make.
+    fn place_over_empty_span(table: &Table<S>, spans: &Spans, need: &Need) -> Option<u64> {
+        let (start, end) = Self::run_over_empty_span(table, spans)?;
+        need.place_in(start, end - start)
+    }
+
+    /// The run that closing the empty span would make.
+    pub(super) fn run_over_empty_span(table: &Table<S>, spans: &Spans) -> Option<(u64, u64)> {
+        let node = spans.empty_node(table);
+        if node == NONE {
+            return None;
+        }
+        let span = table.storage.node(node);
+        let before = table.free_neighbour(span.before());
+        let after = table.free_neighbour(span.after());
+        let start = before.map_or(span.start, |n| table.storage.node(n).start);
+        let end = after.map_or(span.end(), |n| table.storage.node(n).end());
+        Some((u64::from(start), end))
+    }
+
+    /// Makes a claimed piece a live block.
+    #[inline]
+    fn admit(&mut self, found: Found) -> Block {
+        let generation = self.generation;
+        self.generation = generation.next();
+        if let Found::Node(node) = found {
+            self.table.storage.node_mut(node).links[0] = generation.bits();
+        }
+        let (slot, start, len) = self.extent(found);
+        self.books.add(len);
+        Block {
+            handle: Handle::new(slot, generation),
+            offset_bytes: self.shape.bytes(start),
+            size_bytes: self.shape.bytes(len),
+        }
+    }
+
+    #[inline]
+    fn extent(&self, found: Found) -> (Slot, u64, u64) {
+        match found {
+            Found::Node(node) => {
+                let piece = self.table.storage.node(node);
+                (Slot::Node(node), u64::from(piece.start), piece.len())
+            }
+            Found::InSpan(start, block) => {
+                let granule = start + block.granule;
+                (Slot::Granule(granule), u64::from(granule), 1 << block.order)
+            }
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, request: &Request) -> AllocError {
+        AllocError::OutOfMemory {
+            size_bytes: request.size_bytes,
+            align_bytes: request.align_bytes.max(self.granule_bytes()),
+            free_bytes: self.stats().free_bytes,
+            largest_free_bytes: self.largest_free_bytes(),
+        }
+    }
+
+    /// Finds the live block that a handle names.
+    #[inline]
+    pub(super) fn find(&self, handle: Handle) -> Result<Found, HandleError> {
+        let generation = handle.generation_bits();
+        match handle.slot() {
+            Slot::Node(node) => {
+                if node >= self.table.touched() {
+                    return Err(HandleError::Foreign);
+                }
+                let piece = self.table.storage.node(node);
+                if piece.state() != State::Live || piece.links[0] != generation {
+                    return Err(HandleError::Stale);
+                }
+                Ok(Found::Node(node))
+            }
+            Slot::Granule(granule) => {
+                let Free::Runs(_, spans) = &self.free else { return Err(HandleError::Foreign) };
+                let Some(place) = granule.checked_div(self.shape.span_granules) else {
+                    return Err(HandleError::Foreign);
+                };
+                let slot = self.table.storage.span_at(place);
+                if slot == NO_SPAN {
+                    return Err(HandleError::Stale);
+                }
+                let in_span = granule % self.shape.span_granules;
+                let span = spans.read(&self.table, slot);
+                match span.live_order(in_span) {
+                    Some(order) if span.generation(in_span) == generation => Ok(Found::InSpan(
+                        granule - in_span,
+                        SpanBlock { slot, granule: in_span, order },
+                    )),
+                    _ => Err(HandleError::Stale),
+                }
+            }
+        }
+    }
+
+    /// Frees a block. Returns what it was.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle names no live block; nothing is changed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{HandleError, OffsetAllocator, RangeConfig};
+    ///
+    /// let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// let block = range.allocate(4096)?;
+    /// assert_eq!(range.free(block.handle()), Ok(block));
+    /// assert_eq!(range.free(block.handle()), Err(HandleError::Stale));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn free(&mut self, handle: Handle) -> Result<Block, HandleError> {
+        let found = self.find(handle)?;
+        let (_, start, len) = self.extent(found);
+        match (&mut self.free, found) {
+            (Free::Runs(runs, _), Found::Node(node)) => {
+                runs.release(&mut self.table, node);
+            }
+            (Free::Runs(runs, spans), Found::InSpan(_, block)) => {
+                if let Some(node) = spans.free(&mut self.table, block) {
+                    runs.release(&mut self.table, node);
+                }
+            }
+            (Free::Buddies(buddies), Found::Node(node)) => buddies.release(&mut self.table, node),
+            // `find` names spans only where there are some.
+            (Free::Buddies(_), Found::InSpan(..)) => return Err(HandleError::Foreign),
+        }
+        self.books.remove(len);
+        Ok(Block {
+            handle,
+            offset_bytes: self.shape.bytes(start),
+            size_bytes: self.shape.bytes(len),
+        })
+    }
+
+    /// The live block that a handle names.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if it names none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// let block = range.allocate(1)?;
+    /// assert_eq!(range.block(block.handle())?.size_bytes(), 256);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
+        let (_, start, len) = self.extent(self.find(handle)?);
+        Ok(Block {
+            handle,
+            offset_bytes: self.shape.bytes(start),
+            size_bytes: self.shape.bytes(len),
+        })
+    }
+
+    /// Whether a request would be served now (but for missing metadata).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig, Request};
+    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// range.allocate(256)?;
+    /// assert!(range.fits((1 << 20) - 256));
+    /// assert!(!range.fits(Request::new(1 << 19).align_bytes(1 << 20)));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn fits(&self, request: impl Into<Request>) -> bool {
+        self.visits(request).served
+    }
+
+    /// How many blocks a request would visit, and whether it would be served: what the stated
+    /// bounds are about.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// let visits = range.visits(4096);
+    /// assert!(visits.served && visits.first_look);
+    /// assert_eq!(visits.blocks, 2); // the one free run, found and compared with its like
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn visits(&self, request: impl Into<Request>) -> Visits {
+        let mut visits = Visits::default();
+        let Ok(need) = Need::of(&request.into(), &self.shape) else { return visits };
+        let blocks = &mut visits.blocks;
+        let (runs, spans) = match &self.free {
+            Free::Runs(runs, spans) => (runs, spans),
+            Free::Buddies(buddies) => {
+                visits.served = buddies.find(&self.table, &need, blocks).is_some();
+                visits.first_look = visits.served;
+                return visits;
+            }
+        };
+        let in_spans = self.span_orders(&need).is_some_and(|(o, a)| spans.serve(o, a));
+        if in_spans && self.is_small(&need) {
+            return Visits { served: true, first_look: true, blocks: 1 };
+        }
+        if runs.first_look(&self.table, &need, blocks).is_some() {
+            return Visits { served: true, first_look: true, blocks: *blocks };
+        }
+        visits.served = runs.second_look(&self.table, &need, blocks).is_some()
+            || Self::place_over_empty_span(&self.table, spans, &need).is_some()
+            || in_spans;
+        visits
+    }
+
+    /// The largest size that would be served now at the granule's alignment, without options.
+    ///
+    /// # Complexity
+    ///
+    /// At most one block for each bit of a size.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// range.allocate(512)?;
+    /// assert_eq!(range.largest_free_bytes(), (1 << 20) - 512);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn largest_free_bytes(&self) -> u64 {
+        let granules = match &self.free {
+            Free::Runs(runs, spans) => {
+                let run = runs.longest(&self.table);
+                let over_span = Self::run_over_empty_span(&self.table, spans);
+                let buddy = spans.largest().map_or(0, |order| 1 << order);
+                run.max(over_span.map_or(0, |(start, end)| end - start)).max(buddy)
+            }
+            Free::Buddies(buddies) => buddies.longest(),
+        };
+        self.shape.bytes(granules)
+    }
+
+    /// The bytes that the range manages: a whole number of granules.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// assert_eq!(OffsetAllocator::new(&RangeConfig::new(1023))?.capacity_bytes(), 768);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.shape.bytes(self.shape.capacity)
+    }
+
+    /// The unit of sizes and offsets.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// assert_eq!(OffsetAllocator::new(&RangeConfig::new(1 << 20))?.granule_bytes(), 256);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn granule_bytes(&self) -> u64 {
+        self.shape.bytes(1)
+    }
+
+    /// Which free block serves a request.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, Placement, RangeConfig};
+    /// let range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// assert_eq!(range.placement(), Placement::BestFit);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// The books.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{OffsetAllocator, RangeConfig};
+    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
+    /// range.allocate(1000)?;
+    /// let stats = range.stats();
+    /// assert_eq!((stats.live_blocks, stats.live_bytes), (1, 1024));
+    /// assert_eq!(stats.live_bytes + stats.free_bytes, stats.capacity_bytes);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> RangeStats {
+        RangeStats {
+            capacity_bytes: self.capacity_bytes(),
+            live_bytes: self.shape.bytes(self.books.live_granules),
+            peak_live_bytes: self.shape.bytes(self.books.peak_live_granules),
+            free_bytes: self.shape.bytes(self.shape.capacity - self.books.live_granules),
+            live_blocks: self.books.live_blocks,
+            spans: match &self.free {
+                Free::Runs(_, spans) => spans.open_count(),
+                Free::Buddies(_) => 0,
+            },
+            nodes: self.table.used(),
+        }
+    }
+}
+
+impl<S: Storage> core::fmt::Debug for OffsetAllocator<S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("OffsetAllocator")
+            .field("placement", &self.placement)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a range keeps its nodes and the tables of its spans: lent by the caller, or chunks
+//! from the heap.
+
+use super::config::Shape;
+use super::error::Metadata;
+use super::node::Node;
+
+mod borrowed;
+#[cfg(feature = "alloc")]
+mod chunked;
+
+pub use borrowed::Borrowed;
+#[cfg(feature = "alloc")]
+pub use chunked::Chunked;
+
+/// No span.
+pub(crate) const NO_SPAN: u32 = u32::MAX;
+
+/// Where metadata is kept: [`Borrowed`] or, with the feature `alloc`, `Chunked`.
+///
+/// Sealed: the engine relies on its exact behaviour.
+pub trait Storage: sealed::Tables {}
+
+impl<S: sealed::Tables> Storage for S {}
+
+pub(crate) mod sealed {
+    use super::{Metadata, Node, Shape};
+
+    /// The tables behind a range. Indices come from the tables themselves, so that an index out
+    /// of bounds is a fault of this crate.
+    pub trait Tables {
+        /// Whether [`replenish`](Self::replenish) can help.
+        const GROWS: bool;
+
+        /// How many nodes there are.
+        fn nodes(&self) -> u32;
+
+        fn node(&self, index: u32) -> &Node;
+
+        fn node_mut(&mut self, index: u32) -> &mut Node;
+
+        /// How many spans there are tables for.
+        fn span_slots(&self) -> u32;
+
+        /// The words of the span in a slot, as many as the shape says.
+        fn span(&self, slot: u32) -> &[u64];
+
+        fn span_mut(&mut self, slot: u32) -> &mut [u64];
+
+        /// How many places for spans, counted from offset zero, the map can name.
+        fn span_places(&self) -> u32;
+
+        /// The slot of the span in a place, or `NO_SPAN`.
+        fn span_at(&self, place: u32) -> u32;
+
+        fn set_span_at(&mut self, place: u32, slot: u32);
+
+        /// Adds what is missing. False if it cannot be had: everything is as before.
+        fn replenish(&mut self, shape: &Shape, missing: Metadata) -> bool;
+    }
+}

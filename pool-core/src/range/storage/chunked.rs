@@ -1,0 +1,142 @@
+//! Storage from the heap: chunks that are added when needed, never move, and can fail cleanly.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::super::config::Shape;
+use super::super::error::Metadata;
+use super::super::node::{NONE, Node};
+use super::super::span;
+use super::NO_SPAN;
+use super::sealed::Tables;
+
+/// Nodes in every chunk after the first: 128 KiB.
+const CHUNK_NODES: usize = 4096;
+
+/// Storage in chunks from the heap (feature `alloc`): the first as large as the configuration
+/// [expects](crate::RangeConfig::expect_blocks), the others of 4,096 nodes. A span's tables are
+/// a chunk of their own.
+#[derive(Debug)]
+pub struct Chunked {
+    /// The first chunk, apart so that a range that was sized right finds a node in one step.
+    first: Box<[Node]>,
+    more: Vec<Box<[Node]>>,
+    spans: Vec<Box<[u64]>>,
+    /// For each place of a span its slot, as far as spans were ever opened.
+    map: Vec<u32>,
+}
+
+impl Chunked {
+    /// `None` if the heap refuses.
+    pub(crate) fn new(nodes: usize) -> Option<Self> {
+        let first = filled(nodes.min(NONE as usize), Node::UNUSED)?;
+        Some(Self { first, more: Vec::new(), spans: Vec::new(), map: Vec::new() })
+    }
+
+    fn add_nodes(&mut self, missing: u32) -> bool {
+        let chunks = (missing as usize).div_ceil(CHUNK_NODES);
+        let before = self.more.len();
+        if self.nodes() as usize + chunks * CHUNK_NODES > NONE as usize
+            || self.more.try_reserve(chunks).is_err()
+        {
+            return false;
+        }
+        for _ in 0..chunks {
+            let Some(chunk) = filled(CHUNK_NODES, Node::UNUSED) else {
+                self.more.truncate(before);
+                return false;
+            };
+            self.more.push(chunk);
+        }
+        true
+    }
+
+    fn add_span(&mut self, shape: &Shape) -> bool {
+        let places = shape.span_places() as usize;
+        let more_places = places.saturating_sub(self.map.len());
+        if self.map.try_reserve_exact(more_places).is_err() || self.spans.try_reserve(1).is_err() {
+            return false;
+        }
+        let Some(words) = filled(span::words(shape.span_granules), 0) else { return false };
+        self.map.resize(self.map.len() + more_places, NO_SPAN);
+        self.spans.push(words);
+        true
+    }
+
+    #[cold]
+    fn later(&self, index: usize) -> &Node {
+        let index = index - self.first.len();
+        &self.more[index / CHUNK_NODES][index % CHUNK_NODES]
+    }
+
+    #[cold]
+    fn later_mut(&mut self, index: usize) -> &mut Node {
+        let index = index - self.first.len();
+        &mut self.more[index / CHUNK_NODES][index % CHUNK_NODES]
+    }
+}
+
+/// A boxed slice of copies, or `None` if the heap refuses.
+fn filled<T: Clone>(len: usize, value: T) -> Option<Box<[T]>> {
+    let mut items = Vec::new();
+    items.try_reserve_exact(len).ok()?;
+    items.resize(len, value);
+    Some(items.into_boxed_slice())
+}
+
+impl Tables for Chunked {
+    const GROWS: bool = true;
+
+    #[inline]
+    fn nodes(&self) -> u32 {
+        (self.first.len() + self.more.len() * CHUNK_NODES) as u32
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> &Node {
+        match self.first.get(index as usize) {
+            Some(node) => node,
+            None => self.later(index as usize),
+        }
+    }
+
+    #[inline]
+    fn node_mut(&mut self, index: u32) -> &mut Node {
+        let index = index as usize;
+        if index < self.first.len() { &mut self.first[index] } else { self.later_mut(index) }
+    }
+
+    fn span_slots(&self) -> u32 {
+        self.spans.len() as u32
+    }
+
+    #[inline]
+    fn span(&self, slot: u32) -> &[u64] {
+        &self.spans[slot as usize]
+    }
+
+    #[inline]
+    fn span_mut(&mut self, slot: u32) -> &mut [u64] {
+        &mut self.spans[slot as usize]
+    }
+
+    fn span_places(&self) -> u32 {
+        self.map.len() as u32
+    }
+
+    #[inline]
+    fn span_at(&self, place: u32) -> u32 {
+        self.map.get(place as usize).copied().unwrap_or(NO_SPAN)
+    }
+
+    fn set_span_at(&mut self, place: u32, slot: u32) {
+        self.map[place as usize] = slot;
+    }
+
+    fn replenish(&mut self, shape: &Shape, missing: Metadata) -> bool {
+        match missing {
+            Metadata::Nodes(nodes) => self.add_nodes(nodes),
+            Metadata::Span => self.add_span(shape),
+        }
+    }
+}
