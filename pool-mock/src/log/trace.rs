@@ -3,8 +3,9 @@
 use std::{fs::File, io::Read, path::Path};
 
 use super::{
-    error::LogError,
-    report::{Location, Locations, Oddity, Report},
+    error::{LogError, Progress},
+    locations::Locations,
+    report::{Location, Oddity, Report},
     source,
 };
 
@@ -106,7 +107,8 @@ impl Trace {
     /// assert!(matches!(missing, Err(pool_mock::LogError::Io { .. })));
     /// ```
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let file = File::open(path).map_err(LogError::io)?;
+        let file =
+            File::open(path).map_err(|source| LogError::Io { read: Progress::Rows(0), source })?;
         Self::read(file)
     }
 
@@ -213,7 +215,7 @@ impl Trace {
                 }
                 Action::Free { block } => {
                     if let Some(size) = sizes_bytes.get_mut(block.0 as usize) {
-                        live_bytes -= std::mem::take(size);
+                        live_bytes -= core::mem::take(size);
                     }
                 }
                 Action::Failure { .. } | Action::UnknownFree => {}
