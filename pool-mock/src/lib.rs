@@ -1,5 +1,6 @@
 //! Recorded allocation logs, their replay, and reference models.
 
 pub mod log;
+pub mod oracle;
 
 pub use log::{Action, BlockId, LogError, Operation, StreamId, ThreadId, Trace};
