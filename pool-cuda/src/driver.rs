@@ -1,0 +1,160 @@
+//! The driver: loaded once, when it is first asked for, and never unloaded.
+
+use core::error::Error as _;
+use core::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+use crate::error::CudaError;
+use crate::sys::Functions;
+
+/// The name under which the driver is installed.
+const LIBRARY: &str = "libcuda.so.1";
+
+/// A CUDA driver, initialized.
+#[derive(Debug)]
+pub struct Driver {
+    pub(crate) functions: Functions,
+}
+
+impl Driver {
+    /// The driver of this machine. It is loaded by the first call that succeeds and stays.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::NoDriver`] where there is none, [`CudaError::MissingFunction`] where it is
+    /// too old, [`CudaError::Call`] where it does not start (no device, for instance).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// match pool_cuda::Driver::system() {
+    ///     Ok(driver) => println!("CUDA {:?}", driver.version()),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
+    pub fn system() -> Result<&'static Self, CudaError> {
+        static SYSTEM: OnceLock<Driver> = OnceLock::new();
+        if let Some(driver) = SYSTEM.get() {
+            return Ok(driver);
+        }
+        // Two threads may both come here; loading twice is harmless, and one table is kept.
+        let driver = Self::load(LIBRARY)?;
+        Ok(SYSTEM.get_or_init(|| driver))
+    }
+
+    /// A driver whose functions are found by name: one that is linked into the program, or a
+    /// simulated one.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::MissingFunction`] at the first null pointer, [`CudaError::Call`] where the
+    /// driver does not start.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer that `lookup` returns is null, or the function that the CUDA driver's
+    /// interface has under that name, callable as long as the program runs.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_cuda::Driver;
+    ///
+    /// // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// let driver = unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?;
+    /// assert_eq!(driver.device_count()?, 2);
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub unsafe fn from_symbols(
+        lookup: impl FnMut(&CStr) -> *const c_void,
+    ) -> Result<Self, CudaError> {
+        // SAFETY: passed on to the caller.
+        let functions = unsafe { Functions::find(lookup) }?;
+        // SAFETY: no pointers.
+        unsafe { functions.init(0) }?;
+        Ok(Self { functions })
+    }
+
+    /// The newest CUDA version that this driver serves, as 1000 times the major plus 10 times
+    /// the minor number.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::Driver;
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?;
+    /// assert_eq!(driver.version()?, 12_040);
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub fn version(&self) -> Result<u32, CudaError> {
+        let mut version = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.functions.driver_version(&raw mut version) }?;
+        Ok(u32::try_from(version).unwrap_or(0))
+    }
+
+    /// How many devices there are; their ordinals count from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::Driver;
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?;
+    /// assert_eq!(driver.device_count()?, 2);
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub fn device_count(&self) -> Result<u32, CudaError> {
+        let mut count = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.functions.device_count(&raw mut count) }?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// Loads a library for good: its threads and exit handlers outlive any use of ours.
+    fn load(name: &str) -> Result<Self, CudaError> {
+        // SAFETY: the driver's initializers may run in any program.
+        let library = unsafe { Library::new(name) }.map_err(|error| {
+            // What the system said is the source; the error itself says only that it failed.
+            let said = error.source().map(ToString::to_string);
+            CudaError::NoDriver { reason: said.unwrap_or_else(|| error.to_string()) }
+        })?;
+        let library = Box::leak(Box::new(library));
+        let lookup = |name: &CStr| {
+            // SAFETY: an untyped pointer is what any symbol's address can be taken as.
+            let symbol = unsafe { library.get::<*const c_void>(name) };
+            symbol.map_or(core::ptr::null(), |address| *address)
+        };
+        // SAFETY: the names are looked up in the driver's own library, which is never unloaded.
+        unsafe { Self::from_symbols(lookup) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_library_is_no_driver_and_is_named() {
+        let error = Driver::load("libcuda-of-no-machine.so.1").unwrap_err();
+        let CudaError::NoDriver { reason } = &error else { panic!("{error:?}") };
+        assert!(reason.contains("libcuda-of-no-machine.so.1"), "{reason}");
+    }
+
+    #[test]
+    fn a_library_that_is_no_driver_lacks_the_first_function() {
+        let error = Driver::load("libc.so.6").unwrap_err();
+        assert_eq!(error, CudaError::MissingFunction { call: "cuInit" });
+    }
+}

@@ -1,0 +1,35 @@
+//! Recorded allocation logs, read into one kind of [`Trace`].
+//!
+//! Two kinds of log are read, each plain or gzipped, told apart by their bytes:
+//!
+//! - [`rmm`]: the CSV log of RMM, in all its published forms, row by row or whole;
+//! - [`snapshot`]: the memory snapshot of PyTorch, a pickle.
+//!
+//! What a trace takes from each:
+//!
+//! | in the trace | CSV | snapshot |
+//! | --- | --- | --- |
+//! | allocation | `allocate` | `alloc` |
+//! | free: when the program gave the block back | `free` | `free_requested` |
+//! | failure | `allocate failure` | `oom` (its size is rounded) |
+//! | thread | column `Thread`, or 0 | always 0 |
+//! | blocks live at the start | not recorded | in the segments, or by their free |
+//! | order | of the lines | of the list |
+//!
+//! A free is taken at `free_requested`, not at `free_completed`: that is the moment that
+//! a CSV row records, and what a pool has to answer; when the memory can serve again is
+//! the pool's own affair. So the two logs of one run give the same trace, but for the
+//! names of the streams and the blocks that were live before.
+
+mod builder;
+mod error;
+mod locations;
+mod report;
+pub mod rmm;
+pub mod snapshot;
+mod source;
+mod trace;
+
+pub use error::{LogError, Progress};
+pub use report::{Location, Oddity, Report};
+pub use trace::{Action, BlockId, Operation, StreamId, ThreadId, Trace};

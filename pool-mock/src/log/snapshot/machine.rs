@@ -1,0 +1,605 @@
+//! The pickle machine: opcode by opcode, it finds the events, blocks and segments and
+//! hands each over as soon as it is complete.
+//!
+//! A pickle writes a container first and its items after it, so where a new dict or
+//! list belongs can be told from the stack beneath it. Only the dicts that matter have a
+//! [`Record`], and at most one of each kind is open at a time: the next one beside it, or
+//! the end of its list, completes it.
+
+use std::io::Read;
+
+use super::{
+    bytes::{Fault, PickleBytes},
+    error::PickleError,
+    history::History,
+    memo::Memo,
+    opcode as op,
+    record::Record,
+    word::Word,
+};
+use crate::log::{
+    LogError, Progress,
+    source::{Bytes, read_error},
+};
+
+/// A value on the stack: what of it can still matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// A whole number from 0 to 2^64 - 1.
+    Int(u64),
+    /// A string.
+    Word(Word),
+    Dict(Kind),
+    List(Role),
+    /// A container that was named before. Its contents are gone.
+    Shared,
+    /// So many items of a list that were handed over.
+    Done(u64),
+    /// Anything else.
+    Opaque,
+}
+
+/// What a dict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Snapshot,
+    Segment,
+    Block,
+    /// An event of this device.
+    Event(u32),
+    Other,
+}
+
+/// What a list holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Segments,
+    Blocks,
+    /// The traces of all devices.
+    Devices,
+    /// The events of this device.
+    Events(u32),
+    Other,
+}
+
+/// The most values on the stack. Picklers append in batches of 1000 or less; where one
+/// does not, finished items are counted, not kept.
+const MAX_VALUES: usize = 1 << 16;
+
+/// The most marks on the stack: how deep tuples, lists and dicts are nested.
+const MAX_MARKS: usize = 1 << 10;
+
+/// Reads a pickle to its end.
+pub(super) fn run(bytes: Bytes<impl Read>, history: History) -> Result<History, LogError> {
+    let mut machine = Machine {
+        bytes: PickleBytes::new(bytes),
+        at: 0,
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: Memo::default(),
+        segment: None,
+        block: None,
+        event: None,
+        seen_segments: false,
+        seen_devices: false,
+        history,
+    };
+    match machine.run() {
+        Ok(()) => Ok(machine.history),
+        Err(fault) => Err(machine.error(fault)),
+    }
+}
+
+struct Machine<R> {
+    bytes: PickleBytes<Bytes<R>>,
+    /// Where the current opcode is.
+    at: u64,
+    stack: Vec<Value>,
+    /// How many values lie under each mark.
+    marks: Vec<usize>,
+    memo: Memo,
+    // The open dict of each kind.
+    segment: Option<Record>,
+    block: Option<Record>,
+    event: Option<Record>,
+    seen_segments: bool,
+    seen_devices: bool,
+    history: History,
+}
+
+impl<R: Read> Machine<R> {
+    fn run(&mut self) -> Result<(), Fault> {
+        loop {
+            self.bytes.check_frame()?;
+            self.at = self.bytes.offset();
+            match self.bytes.u8()? {
+                op::STOP => break,
+                opcode => self.step(opcode)?,
+            }
+        }
+        if self.top()? != Value::Dict(Kind::Snapshot) {
+            return Err(not_a_snapshot("its top is no dict"));
+        }
+        if !(self.seen_devices || self.seen_segments) {
+            return Err(not_a_snapshot("it has neither segments nor device traces"));
+        }
+        if let Some(offset) = self.bytes.rest()? {
+            self.history.trailing_bytes(offset);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, opcode: u8) -> Result<(), Fault> {
+        match opcode {
+            op::PROTO => match self.bytes.u8()? {
+                2..=5 => Ok(()),
+                protocol => Err(PickleError::Protocol { protocol }.into()),
+            },
+            op::FRAME => {
+                let length_bytes = self.bytes.u64()?;
+                self.bytes.begin_frame(length_bytes)
+            }
+
+            op::NONE | op::NEWTRUE | op::NEWFALSE | op::EMPTY_TUPLE | op::EMPTY_SET => {
+                self.push(Value::Opaque)
+            }
+            op::BINFLOAT => {
+                // The one big-endian number of the format; none is needed.
+                self.bytes.skip(8)?;
+                self.push(Value::Opaque)
+            }
+            op::BININT1 => {
+                let number = self.bytes.u8()?;
+                self.push(Value::Int(number.into()))
+            }
+            op::BININT2 => {
+                let number = self.bytes.u16()?;
+                self.push(Value::Int(number.into()))
+            }
+            op::BININT => {
+                let number = self.bytes.i32()?;
+                self.push_number(u64::try_from(number).ok())
+            }
+            op::LONG1 => {
+                let count = self.bytes.u8()?;
+                let number = self.bytes.long(count.into())?;
+                self.push_number(number)
+            }
+            op::LONG4 => {
+                let count = self.bytes.signed_length()?;
+                let number = self.bytes.long(count)?;
+                self.push_number(number)
+            }
+            op::SHORT_BINUNICODE | op::SHORT_BINSTRING => {
+                let count = self.bytes.u8()?;
+                self.push_word(count.into())
+            }
+            op::BINUNICODE => {
+                let count = self.bytes.u32()?;
+                self.push_word(count.into())
+            }
+            op::BINUNICODE8 => {
+                let count = self.bytes.u64()?;
+                self.push_word(count)
+            }
+            op::BINSTRING => {
+                let count = self.bytes.signed_length()?;
+                self.push_word(count)
+            }
+            op::SHORT_BINBYTES => {
+                let count = self.bytes.u8()?;
+                self.push_skipped(count.into())
+            }
+            op::BINBYTES => {
+                let count = self.bytes.u32()?;
+                self.push_skipped(count.into())
+            }
+            op::BINBYTES8 | op::BYTEARRAY8 => {
+                let count = self.bytes.u64()?;
+                self.push_skipped(count)
+            }
+            _ => self.step_containers(opcode),
+        }
+    }
+
+    /// Opcodes that make, fill and take away containers.
+    fn step_containers(&mut self, opcode: u8) -> Result<(), Fault> {
+        match opcode {
+            op::MARK => {
+                if self.marks.len() >= MAX_MARKS {
+                    return Err(PickleError::TooDeep.into());
+                }
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            op::EMPTY_DICT => {
+                let kind = self.begin_dict()?;
+                self.push(Value::Dict(kind))
+            }
+            op::EMPTY_LIST => {
+                let role = self.role_here()?;
+                self.push(Value::List(role))
+            }
+            op::SETITEM => {
+                let end = self.stack.len();
+                let first = end.saturating_sub(2);
+                self.set_items(first)
+            }
+            op::SETITEMS => {
+                let mark = self.pop_mark()?;
+                self.set_items(mark)
+            }
+            op::DICT => {
+                let mark = self.pop_mark()?;
+                let items = self.stack.split_off(mark);
+                let kind = self.begin_dict()?;
+                self.push(Value::Dict(kind))?;
+                let first = self.stack.len();
+                self.stack.extend(items);
+                self.set_items(first)
+            }
+            op::APPEND => {
+                let first = self.stack.len().saturating_sub(1);
+                self.append(first)
+            }
+            op::APPENDS => {
+                let mark = self.pop_mark()?;
+                self.append(mark)
+            }
+            op::LIST => {
+                let mark = self.pop_mark()?;
+                self.forget(mark)?;
+                self.push(Value::List(Role::Other))
+            }
+            op::TUPLE1 => self.wrap(1),
+            op::TUPLE2 => self.wrap(2),
+            op::TUPLE3 => self.wrap(3),
+            op::TUPLE | op::FROZENSET => {
+                let mark = self.pop_mark()?;
+                self.forget(mark)?;
+                self.push(Value::Opaque)
+            }
+            op::ADDITEMS | op::POP_MARK => {
+                let mark = self.pop_mark()?;
+                self.forget(mark)
+            }
+            op::POP if self.marks.last() == Some(&self.stack.len()) => self.pop_mark().map(drop),
+            op::POP => {
+                let first = self.stack.len().saturating_sub(1);
+                self.forget(first)
+            }
+            _ => self.step_memo(opcode),
+        }
+    }
+
+    /// Opcodes that remember values and name them again.
+    fn step_memo(&mut self, opcode: u8) -> Result<(), Fault> {
+        match opcode {
+            op::MEMOIZE => {
+                let value = self.top()?;
+                self.memo.push(value);
+                Ok(())
+            }
+            op::BINPUT => {
+                let index = self.bytes.u8()?;
+                self.remember(index.into())
+            }
+            op::LONG_BINPUT => {
+                let index = self.bytes.u32()?;
+                self.remember(index)
+            }
+            op::BINGET => {
+                let index = self.bytes.u8()?;
+                self.recall(index.into())
+            }
+            op::LONG_BINGET => {
+                let index = self.bytes.u32()?;
+                self.recall(index)
+            }
+            op::DUP => match self.top()? {
+                Value::Dict(_) | Value::List(_) => self.push(Value::Shared),
+                value => self.push(value),
+            },
+            byte => Err(match op::refused(byte) {
+                Some(opcode) => PickleError::Unsupported { opcode }.into(),
+                None => PickleError::UnknownOpcode { byte }.into(),
+            }),
+        }
+    }
+
+    /// Begins the dict that comes next; completes the one beside it.
+    fn begin_dict(&mut self) -> Result<Kind, Fault> {
+        let kind = self.kind_here();
+        if self.open(kind).is_some_and(|open| open.is_some()) {
+            self.complete_sibling(kind)?;
+        }
+        let record = Record::new(self.at);
+        if let Some(open) = self.open(kind) {
+            *open = Some(record);
+        }
+        Ok(kind)
+    }
+
+    /// What a dict is that begins here.
+    fn kind_here(&self) -> Kind {
+        if self.stack.is_empty() && self.marks.is_empty() {
+            return Kind::Snapshot;
+        }
+        match self.list_here(|role| !matches!(role, Role::Devices | Role::Other)) {
+            Some(Role::Segments) => Kind::Segment,
+            Some(Role::Blocks) => Kind::Block,
+            Some(Role::Events(device)) => Kind::Event(device),
+            _ => Kind::Other,
+        }
+    }
+
+    /// What a list holds that begins here.
+    fn role_here(&mut self) -> Result<Role, Fault> {
+        let role = match (self.top_here(), self.dict_here()) {
+            (Some(Value::Word(Word::DeviceTraces)), Some(Kind::Snapshot)) => Role::Devices,
+            (Some(Value::Word(Word::Segments)), Some(Kind::Snapshot)) => Role::Segments,
+            (Some(Value::Word(Word::Blocks)), Some(Kind::Segment)) => Role::Blocks,
+            _ if self.list_here(|role| role == Role::Devices).is_some() => {
+                let beside = self.stack.iter().skip(self.floor());
+                let traces = beside.filter(|value| matches!(value, Value::List(Role::Events(_))));
+                let traces = u32::try_from(traces.count()).unwrap_or(u32::MAX);
+                Role::Events(self.history.devices().saturating_add(traces))
+            }
+            _ => Role::Other,
+        };
+        let seen = match role {
+            Role::Devices => &mut self.seen_devices,
+            Role::Segments => &mut self.seen_segments,
+            _ => return Ok(role),
+        };
+        if core::mem::replace(seen, true) {
+            return Err(not_a_snapshot("a part of it comes twice"));
+        }
+        Ok(role)
+    }
+
+    /// The list, of a wanted role, whose next item begins here.
+    fn list_here(&self, wanted: fn(Role) -> bool) -> Option<Role> {
+        let role = |value| match value {
+            Some(Value::List(role)) if wanted(role) => Some(role),
+            _ => None,
+        };
+        // A list at the top takes single items; one under the mark takes many.
+        let top = self.top_here();
+        role(top).or_else(|| match top {
+            None | Some(Value::Dict(_) | Value::List(_) | Value::Done(_) | Value::Shared) => {
+                role(self.under_mark())
+            }
+            // The value of a key, or a part of something.
+            Some(Value::Int(_) | Value::Word(_) | Value::Opaque) => None,
+        })
+    }
+
+    /// The dict whose key is at the top.
+    fn dict_here(&self) -> Option<Kind> {
+        let key = self.stack.len().checked_sub(1)?;
+        let is_key = (key.checked_sub(self.floor())?).is_multiple_of(2);
+        match self.under_mark() {
+            Some(Value::Dict(kind)) if is_key => Some(kind),
+            _ => match self.stack.get(key.checked_sub(1)?)? {
+                Value::Dict(kind) => Some(*kind),
+                _ => None,
+            },
+        }
+    }
+
+    /// Completes the dict at the top, since another of its kind begins beside it. What
+    /// is left of it is one more in a count.
+    fn complete_sibling(&mut self, kind: Kind) -> Result<(), Fault> {
+        if self.top_here() != Some(Value::Dict(kind)) {
+            return Err(not_a_snapshot("its parts are not where they belong"));
+        }
+        self.complete(kind)?;
+        self.stack.pop();
+        let mut done = 1;
+        if let Some(Value::Done(before)) = self.top_here() {
+            self.stack.pop();
+            done += before;
+        }
+        self.push(Value::Done(done))
+    }
+
+    /// Hands over the open dict of this kind.
+    fn complete(&mut self, kind: Kind) -> Result<(), Fault> {
+        let Some(record) = self.open(kind).and_then(Option::take) else { return Ok(()) };
+        match kind {
+            Kind::Segment => self.history.segment(&record)?,
+            Kind::Block => self.history.block(&record)?,
+            Kind::Event(device) => self.history.event(device, &record)?,
+            Kind::Snapshot | Kind::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Where the open dict of this kind is; `None` for a kind of which nothing is kept.
+    fn open(&mut self, kind: Kind) -> Option<&mut Option<Record>> {
+        match kind {
+            Kind::Segment => Some(&mut self.segment),
+            Kind::Block => Some(&mut self.block),
+            Kind::Event(_) => Some(&mut self.event),
+            Kind::Snapshot | Kind::Other => None,
+        }
+    }
+
+    /// Sets the pairs from `first` on in the dict beneath them.
+    fn set_items(&mut self, first: usize) -> Result<(), Fault> {
+        let kind = match self.target(first)? {
+            Value::Dict(kind) => kind,
+            Value::Shared => return Err(not_a_snapshot("it changes a dict named before")),
+            _ => return Err(not_a_snapshot("it sets items of something else than a dict")),
+        };
+        let mut place = first;
+        while let Some(&key) = self.stack.get(place) {
+            let value = *self.stack.get(place + 1).ok_or(PickleError::MissingValue)?;
+            self.set(kind, key, value)?;
+            place += 2;
+        }
+        self.stack.truncate(first);
+        Ok(())
+    }
+
+    fn set(&mut self, kind: Kind, key: Value, value: Value) -> Result<(), Fault> {
+        let Value::Word(key) = key else {
+            check_loose(key)?;
+            return check_loose(value);
+        };
+        match (kind, key, value) {
+            (Kind::Snapshot, Word::DeviceTraces, Value::List(Role::Devices))
+            | (Kind::Snapshot, Word::Segments, Value::List(Role::Segments))
+            | (Kind::Segment, Word::Blocks, Value::List(Role::Blocks)) => return Ok(()),
+            (Kind::Snapshot, Word::DeviceTraces | Word::Segments, _)
+            | (Kind::Segment, Word::Blocks, _) => {
+                return Err(not_a_snapshot("a part of it is no list in its place"));
+            }
+            _ => check_loose(value)?,
+        }
+        if let Some(Some(record)) = self.open(kind) {
+            record.set(key, value);
+        }
+        Ok(())
+    }
+
+    /// Appends the values from `first` on to the list beneath them.
+    fn append(&mut self, first: usize) -> Result<(), Fault> {
+        let role = match self.target(first)? {
+            Value::List(role) => role,
+            Value::Shared => return Err(not_a_snapshot("it changes a list named before")),
+            _ => return Err(not_a_snapshot("it appends to something else than a list")),
+        };
+        let mut place = first;
+        while let Some(&item) = self.stack.get(place) {
+            match (role, item) {
+                (Role::Other, item) => check_loose(item)?,
+                (Role::Devices, Value::List(Role::Events(_))) => self.history.end_device(),
+                (Role::Segments | Role::Blocks | Role::Events(_), Value::Done(_)) => {}
+                (Role::Segments, Value::Dict(kind @ Kind::Segment))
+                | (Role::Blocks, Value::Dict(kind @ Kind::Block))
+                | (Role::Events(_), Value::Dict(kind @ Kind::Event(_))) => self.complete(kind)?,
+                _ => return Err(not_a_snapshot("a list of it holds something else")),
+            }
+            place += 1;
+        }
+        self.stack.truncate(first);
+        Ok(())
+    }
+
+    /// Makes one value of the last `count`.
+    fn wrap(&mut self, count: usize) -> Result<(), Fault> {
+        let first = self.stack.len().checked_sub(count).ok_or(PickleError::MissingValue)?;
+        self.forget(first)?;
+        self.push(Value::Opaque)
+    }
+
+    /// Takes away the values from `first` on, which must not be parts of the snapshot.
+    fn forget(&mut self, first: usize) -> Result<(), Fault> {
+        if first < self.floor() {
+            return Err(PickleError::MissingValue.into());
+        }
+        for value in self.stack.iter().skip(first) {
+            check_loose(*value)?;
+        }
+        self.stack.truncate(first);
+        Ok(())
+    }
+
+    fn remember(&mut self, index: u32) -> Result<(), Fault> {
+        let value = self.top()?;
+        self.memo.put(index, value);
+        Ok(())
+    }
+
+    fn recall(&mut self, index: u32) -> Result<(), Fault> {
+        let value = self.memo.get(index).ok_or(PickleError::NotRemembered { index })?;
+        self.push(value)
+    }
+
+    fn push_word(&mut self, count: u64) -> Result<(), Fault> {
+        let word = self.bytes.word(count)?;
+        self.push(Value::Word(word))
+    }
+
+    fn push_skipped(&mut self, count: u64) -> Result<(), Fault> {
+        self.bytes.skip(count)?;
+        self.push(Value::Opaque)
+    }
+
+    fn push_number(&mut self, number: Option<u64>) -> Result<(), Fault> {
+        self.push(number.map_or(Value::Opaque, Value::Int))
+    }
+
+    fn push(&mut self, value: Value) -> Result<(), Fault> {
+        if self.stack.len() >= MAX_VALUES {
+            return Err(PickleError::TooDeep.into());
+        }
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn pop_mark(&mut self) -> Result<usize, Fault> {
+        self.marks.pop().ok_or(PickleError::MissingValue.into())
+    }
+
+    /// The value beneath those from `first` on.
+    fn target(&self, first: usize) -> Result<Value, Fault> {
+        let place = first.checked_sub(1).filter(|place| *place >= self.floor());
+        let value = place.and_then(|place| self.stack.get(place));
+        value.copied().ok_or(PickleError::MissingValue.into())
+    }
+
+    fn top(&self) -> Result<Value, Fault> {
+        self.top_here().ok_or(PickleError::MissingValue.into())
+    }
+
+    /// The last value, if it is above the last mark.
+    fn top_here(&self) -> Option<Value> {
+        self.stack.get(self.floor()..)?.last().copied()
+    }
+
+    /// The value just beneath the last mark.
+    fn under_mark(&self) -> Option<Value> {
+        let place = self.marks.last()?.checked_sub(1)?;
+        self.stack.get(place).copied()
+    }
+
+    /// Where the values above the last mark begin.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn error(&self, fault: Fault) -> LogError {
+        let events = self.history.events();
+        match fault {
+            Fault::Read(error) => read_error(error, Progress::Events(events)),
+            Fault::Log(error) => error,
+            Fault::Pickle(source) => {
+                let cut = source == PickleError::Cut;
+                let offset = if cut { self.bytes.offset() } else { self.at };
+                LogError::Pickle { offset, events, source }
+            }
+        }
+    }
+}
+
+fn not_a_snapshot(what: &'static str) -> Fault {
+    PickleError::NotASnapshot { what }.into()
+}
+
+/// Checks that a value is no part of the snapshot, so that its loss loses nothing.
+fn check_loose(value: Value) -> Result<(), Fault> {
+    match value {
+        Value::Int(_)
+        | Value::Word(_)
+        | Value::Opaque
+        | Value::Shared
+        | Value::Dict(Kind::Other)
+        | Value::List(Role::Other) => Ok(()),
+        Value::Dict(_) | Value::List(_) | Value::Done(_) => {
+            Err(not_a_snapshot("its parts are not where they belong"))
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Replays of recorded programs on any allocator of offsets, and the smallest range that serves
+//! one.
+//!
+//! A [`Trace`](crate::Trace) is compiled once into a [`Script`], a flat list that a replay reads
+//! from front to back, so that the time of a [`Pass`] is the allocator's own. An allocator takes
+//! part by implementing [`Placer`]; pool-core's [`OffsetAllocator`](pool_core::OffsetAllocator)
+//! does, and [`survey`] and [`smallest_capacity`] judge all that do by the same code.
+//!
+//! What is counted, wherever a replay is reported:
+//!
+//! - *operations*: the allocations and frees of the program. Requests that failed when they were
+//!   recorded and frees of unknown pointers are not attempted, and counted apart by the trace.
+//! - *peak live*: the most granules live at once if every request is served, each block rounded
+//!   up to a granule. No range can be smaller.
+//! - *peak reserved*: the highest end of a live block.
+//! - *failures*: requests that this replay refused. The frees of their blocks are skipped.
+//!
+//! # Example
+//!
+//! ```
+//! use pool_core::{OffsetAllocator, RangeConfig};
+//! use pool_mock::{Trace, replay::{Script, smallest_capacity, survey}};
+//!
+//! let log = "Thread,Time,Action,Pointer,Size,Stream\n\
+//!            1,10:00:00.000001,allocate,0x100,1000,0\n\
+//!            1,10:00:00.000002,allocate,0x900,5000,0\n\
+//!            1,10:00:00.000003,free,0x100,1000,0\n\
+//!            1,10:00:00.000004,allocate,0x100,2000,0\n";
+//! let script = Script::new(&Trace::read(log.as_bytes())?, 256);
+//! assert_eq!(script.operations(), 4);
+//! assert_eq!(script.peak_live_granules(), 20 + 8);
+//!
+//! let range = |granules: u64| OffsetAllocator::new(&RangeConfig::new(granules * 256));
+//! let seen = survey(&script, &mut range(64)?);
+//! assert_eq!((seen.failures, seen.peak_reserved_granules), (0, 4 + 20 + 8));
+//!
+//! // The third block does not fit the hole that the first one left.
+//! assert_eq!(smallest_capacity(&script, range)?, Some(32));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod capacity;
+mod placer;
+mod range;
+mod script;
+mod survey;
+mod timing;
+
+pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity};
+pub use placer::{Extent, Locate, Placer};
+pub use script::{Script, Step};
+pub use survey::{Survey, Waste, survey};
+pub use timing::{Best, Pass, Stage};
