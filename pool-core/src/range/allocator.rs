@@ -382,11 +382,6 @@ impl<S: Storage> OffsetAllocator<S> {
             if block.is_some() {
                 return Ok(block);
             }
-            self.settle();
-            let block = self.allocate_in_spans(need);
-            if block.is_some() {
-                return Ok(block);
-            }
             if self.open_span_for(need)? {
                 return Ok(self.allocate_in_spans(need));
             }
@@ -405,12 +400,9 @@ impl<S: Storage> OffsetAllocator<S> {
     /// A block of the run that a look shows.
     fn allocate_from_runs(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
         let Free::Runs(runs, _) = &self.free else { return Ok(None) };
-        let mut place = runs.first_look(&self.table, need, &mut 0);
-        if place.is_none() {
-            self.settle();
-            let Free::Runs(runs, _) = &self.free else { return Ok(None) };
-            place = runs.second_look(&self.table, need, &mut 0);
-        }
+        let place = runs
+            .first_look(&self.table, need, &mut 0)
+            .or_else(|| runs.second_look(&self.table, need, &mut 0));
         let Some(place) = place else { return Ok(None) };
         let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
         let node = runs.claim(&mut self.table, place, need.len, self.generation)?;
@@ -426,23 +418,20 @@ impl<S: Storage> OffsetAllocator<S> {
         Some(self.admit_in_span(block))
     }
 
-    /// Merges the small blocks that were freed last with their buddies, and closes spans that
-    /// empties, all but one. At most 72 blocks.
-    pub(super) fn settle(&mut self) {
-        let Free::Runs(runs, spans) = &mut self.free else { return };
-        while let Some(block) = spans.take_unmerged() {
-            if let Some(node) = spans.merge(&mut self.table, block) {
-                runs.release(&mut self.table, node);
-            }
-        }
-    }
-
     /// A block in an open span.
     fn allocate_in_spans(&mut self, need: &Need) -> Option<Block> {
         let (order, align_order) = self.span_orders(need)?;
         let Free::Runs(_, spans) = &mut self.free else { return None };
+        if !spans.serve(&self.table, order, align_order) {
+            return None;
+        }
         let generation = self.generation.bits();
-        let block = spans.allocate(&mut self.table, order, align_order, generation)?;
+        let mut block = spans.allocate(&mut self.table, order, align_order, generation);
+        if block.is_none() {
+            spans.settle(&mut self.table);
+            block = spans.allocate(&mut self.table, order, align_order, generation);
+        }
+        let block = block?;
         Some(self.admit_in_span(block))
     }
 
@@ -543,7 +532,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     #[cold]
-    fn refusal(&mut self, request: &Request) -> AllocError {
+    fn refusal(&self, request: &Request) -> AllocError {
         AllocError::OutOfMemory {
             size_bytes: request.size_bytes,
             align_bytes: request.align_bytes.max(self.granule_bytes()),
@@ -604,9 +593,7 @@ impl<S: Storage> OffsetAllocator<S> {
                 runs.release(&mut self.table, node);
             }
             (Free::Runs(runs, spans), Found::InSpan(block)) => {
-                if !spans.free(&mut self.table, block)
-                    && let Some(node) = spans.merge(&mut self.table, block)
-                {
+                if let Some(node) = spans.free(&mut self.table, block) {
                     runs.release(&mut self.table, node);
                 }
             }
@@ -660,7 +647,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn fits(&mut self, request: impl Into<Request>) -> bool {
+    pub fn fits(&self, request: impl Into<Request>) -> bool {
         self.visits(request).served
     }
 
@@ -678,8 +665,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn visits(&mut self, request: impl Into<Request>) -> Visits {
-        self.settle();
+    pub fn visits(&self, request: impl Into<Request>) -> Visits {
         let mut visits = Visits::default();
         let Ok(need) = Need::of(&request.into(), &self.shape) else { return visits };
         let blocks = &mut visits.blocks;
@@ -691,7 +677,9 @@ impl<S: Storage> OffsetAllocator<S> {
                 return visits;
             }
         };
-        let in_spans = self.span_orders(&need).is_some_and(|(o, a)| spans.serve(o, a));
+        let in_spans = self
+            .span_orders(&need)
+            .is_some_and(|(order, align_order)| spans.serve(&self.table, order, align_order));
         if in_spans && self.is_small(&need) {
             return Visits { served: true, first_look: true, blocks: 1 };
         }
@@ -720,13 +708,12 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn largest_free_bytes(&mut self) -> u64 {
-        self.settle();
+    pub fn largest_free_bytes(&self) -> u64 {
         let granules = match &self.free {
             Free::Runs(runs, spans) => {
                 let run = runs.longest(&self.table);
                 let over_span = Self::run_over_empty_span(&self.table, spans);
-                let buddy = spans.largest().map_or(0, |order| 1 << order);
+                let buddy = 1 << spans.settled_rank(&self.table) >> 1;
                 run.max(over_span.map_or(0, |(start, end)| end - start)).max(buddy)
             }
             Free::Buddies(buddies) => buddies.longest(),

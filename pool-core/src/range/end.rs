@@ -69,7 +69,6 @@ impl<S: Storage> OffsetAllocator<S> {
     pub fn shrink(&mut self, bytes: u64) -> Result<u64, EndError> {
         let less = self.whole_granules(bytes)?;
         let capacity = self.shape.capacity;
-        self.settle();
         let tail = self.free_tail().min(capacity - 1);
         if less > tail {
             return Err(EndError::InUse { bytes, free_bytes: self.shape.bytes(tail) });

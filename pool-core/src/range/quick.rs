@@ -50,7 +50,21 @@ impl QuickLists {
         (0..ORDERS as u32).find_map(|order| self.take(order))
     }
 
-    /// Every block that is kept, for checks.
+    /// Drops the blocks of a span that is closed.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        for (len, blocks) in self.lens.iter_mut().zip(&mut self.blocks) {
+            let mut kept = 0;
+            for at in 0..usize::from(*len).min(DEPTH) {
+                if blocks[at].0 != slot {
+                    blocks[kept] = blocks[at];
+                    kept += 1;
+                }
+            }
+            *len = kept as u8;
+        }
+    }
+
+    /// Every block that is kept.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = SpanBlock> + '_ {
         (0..ORDERS).flat_map(move |order| {
             let len = usize::from(self.lens[order]).min(DEPTH);

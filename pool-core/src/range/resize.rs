@@ -37,7 +37,6 @@ impl<S: Storage> OffsetAllocator<S> {
     /// ```
     pub fn resize(&mut self, handle: Handle, size_bytes: u64) -> Result<Block, ResizeError> {
         let found = self.find(handle)?;
-        self.settle();
         if size_bytes == 0 {
             return Err(ResizeError::ZeroSize);
         }
@@ -89,6 +88,7 @@ impl<S: Storage> OffsetAllocator<S> {
                 runs.resize(&mut self.table, node, len);
             }
             (Free::Runs(_, spans), Found::InSpan(block)) => {
+                spans.settle(&mut self.table);
                 spans.resize(&mut self.table, block, order_of(len));
             }
             (Free::Buddies(buddies), Found::Node(node)) => {

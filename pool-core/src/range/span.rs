@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | 1 | the span's node; the rank of the list it is in |
 //! | 1 | the spans before and after it in that list |
-//! | 1 | the ranks below 7 that some word has |
+//! | 1 | the ranks below 7 that some word has; how many live blocks start here |
 //! | 2 | the tree of wholly free words |
 //! | 6 | for each rank from 1 to 6, the words that have it |
 //! | 2 a word | the trees of the words |
@@ -99,6 +99,18 @@ impl<'a> Span<'a> {
         (self.words[NODE] >> 32) as u32
     }
 
+    /// How many live blocks are in it.
+    #[inline(always)]
+    pub(crate) fn live(self) -> u32 {
+        (self.words[RANKS] >> 32) as u32
+    }
+
+    /// The ranks below 7 that some word has.
+    #[inline(always)]
+    fn ranks(self) -> u32 {
+        self.words[RANKS] as u32
+    }
+
     #[inline]
     pub(crate) fn before(self) -> u32 {
         self.words[NEIGHBOURS] as u32
@@ -123,13 +135,41 @@ impl<'a> Span<'a> {
     #[inline(always)]
     pub(crate) fn rank(self) -> u32 {
         let whole = buddy_tree::rank(&self.whole_words());
-        if whole != 0 { WORD_ORDER + whole } else { self.words[RANKS].checked_ilog2().unwrap_or(0) }
+        if whole != 0 { WORD_ORDER + whole } else { self.ranks().checked_ilog2().unwrap_or(0) }
     }
 
-    /// Whether nothing in it is live.
-    #[inline(always)]
-    pub(crate) fn is_empty(self) -> bool {
-        self.rank() == top_order(self.granules) + 1
+    /// The same once some blocks, freed but not merged, are: granules and orders.
+    pub(crate) fn settled_rank<B: Iterator<Item = (u32, u32)>>(
+        self,
+        unmerged: impl Fn() -> B,
+    ) -> u32 {
+        let mut whole = self.whole_words();
+        let mut rank = self.rank();
+        for (i, (granule, order)) in unmerged().enumerate() {
+            let word = granule / 64;
+            if order >= WORD_ORDER {
+                let order = order - WORD_ORDER;
+                buddy_tree::give_up_to_whole(&mut whole, order, word >> order);
+                continue;
+            }
+            let in_word = |&(other, order): &(u32, u32)| other / 64 == word && order < WORD_ORDER;
+            if unmerged().take(i).any(|other| in_word(&other)) {
+                continue;
+            }
+            let mut tree = self.tree(word);
+            let mut stays_in_word = true;
+            for (granule, order) in unmerged().filter(in_word) {
+                stays_in_word = buddy_tree::give(&mut tree, order, granule % 64 >> order);
+            }
+            if !stays_in_word {
+                buddy_tree::give_up_to_whole(&mut whole, 0, word);
+            }
+            rank = rank.max(buddy_tree::rank(&tree));
+        }
+        match buddy_tree::rank(&whole) {
+            0 => rank,
+            whole => rank.max(WORD_ORDER + whole),
+        }
     }
 
     /// The order of the live block that starts at a granule.
@@ -152,15 +192,10 @@ impl<'a> Span<'a> {
         (pair >> (granule % 2 * 32)) as u32
     }
 
-    /// The order of the largest buddy that starts at a granule, where no live block is, and has
-    /// none in it: what is free once everything freed is merged.
+    /// The order of the largest buddy without a live block that starts at a granule where no
+    /// live block is: what is free once everything freed is merged.
     pub(crate) fn clear_order(self, granule: u32) -> u32 {
-        let limit = (self.granules | granule).trailing_zeros();
-        let clear = |half: u32| {
-            let upper = granule + (1 << half)..granule + (2 << half);
-            upper.into_iter().all(|inside| self.live_order(inside).is_none())
-        };
-        (0..limit).find(|&half| !clear(half)).unwrap_or(limit)
+        self.most_order(granule, 0)
     }
 
     /// Whether a naturally aligned piece is free and merged.
@@ -180,10 +215,15 @@ impl<'a> Span<'a> {
         (0..=limit).rev().find(|&order| self.is_free(granule, order))
     }
 
-    /// The highest order that a live block can grow to where it lies.
+    /// The highest order that the live block at a granule can grow to where it lies, once
+    /// everything freed is merged.
     pub(crate) fn most_order(self, granule: u32, order: u32) -> u32 {
         let limit = (self.granules | granule).trailing_zeros();
-        (order..limit).find(|&half| !self.is_free(granule + (1 << half), half)).unwrap_or(limit)
+        let clear = |half: u32| {
+            let mut upper = granule + (1 << half)..granule + (2 << half);
+            upper.all(|inside| self.live_order(inside).is_none())
+        };
+        (order..limit).find(|&half| !clear(half)).unwrap_or(limit.max(order))
     }
 
     /// The first granule whose bookkeeping is not what the tags and the trees say together.
@@ -224,7 +264,7 @@ impl<'a> Span<'a> {
             }
             ranks |= 1 << expected;
         }
-        (self.words[RANKS] & !1 != ranks & !1).then_some(0)
+        (self.ranks() & !1 != ranks & !1).then_some(0)
     }
 }
 
@@ -261,6 +301,11 @@ impl<'a> SpanMut<'a> {
     #[inline]
     pub(crate) fn set_after(&mut self, slot: u32) {
         self.words[NEIGHBOURS] = pair(self.words[NEIGHBOURS] as u32, slot);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_live(&mut self, live: u32) {
+        self.words[RANKS] = pair(self.words[RANKS] as u32, live);
     }
 
     #[inline(always)]
@@ -306,7 +351,7 @@ impl<'a> SpanMut<'a> {
     fn take(&mut self, order: u32, align_order: u32) -> Option<u32> {
         let wanted = order.max(align_order);
         if wanted < WORD_ORDER {
-            let ranks = self.words[RANKS] >> (wanted + 1);
+            let ranks = self.read().ranks() >> (wanted + 1);
             if ranks != 0 {
                 let rank = wanted + 1 + ranks.trailing_zeros();
                 let word = self.words[BY_RANK + rank as usize].trailing_zeros();
@@ -447,7 +492,7 @@ mod tests {
                     assert_eq!(span.read().fault(), None);
                     span.free(granule, 0);
                     assert_eq!(span.read().fault(), None);
-                    assert!(span.read().is_empty());
+                    assert_eq!(span.read().rank(), top_order(granules) + 1);
                     assert_eq!(span.read().node(), 7);
                 }
             }
@@ -469,7 +514,7 @@ mod tests {
                 span.free(i * step % granules, 0);
                 assert_eq!(span.read().fault(), None);
             }
-            assert!(span.read().is_empty());
+            assert_eq!(span.read().rank(), top_order(granules) + 1);
         }
     }
 }

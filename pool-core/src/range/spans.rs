@@ -23,7 +23,7 @@ pub(crate) struct Spans {
     /// Slots that were used before and are not now, chained through `after`.
     spare: u32,
     open: u32,
-    /// The one span that is empty, kept so that a block that comes and goes opens none.
+    /// The one span without a live block, kept so that a block that comes and goes opens none.
     empty: u32,
     /// Freed blocks that still look taken to their spans.
     quick: QuickLists,
@@ -108,10 +108,12 @@ impl Spans {
         Some(self.lists[(wanted + lists.trailing_zeros()) as usize])
     }
 
-    /// Whether an open span serves a block of an order at an alignment.
+    /// Whether the open spans serve a block of an order at an alignment, once everything freed
+    /// is merged.
     #[inline]
-    pub(crate) fn serve(&self, order: u32, align_order: u32) -> bool {
+    pub(crate) fn serve<S: Tables>(&self, table: &Table<S>, order: u32, align_order: u32) -> bool {
         self.serving(order, align_order).is_some()
+            || self.settled_rank(table) > order.max(align_order)
     }
 
     /// Takes the block of an order that was freed last.
@@ -124,7 +126,9 @@ impl Spans {
     ) -> Option<SpanBlock> {
         let block = self.quick.take(order)?;
         let inside = self.inside(block.granule);
-        self.write(table, block.slot).set_generation(inside, generation);
+        let mut span = self.write(table, block.slot);
+        span.set_generation(inside, generation);
+        self.add_live(table, block.slot);
         Some(block)
     }
 
@@ -138,51 +142,70 @@ impl Spans {
     ) -> Option<SpanBlock> {
         let slot = self.serving(order, align_order)?;
         let inside = self.write(table, slot).allocate(order, align_order, generation)?;
-        if self.empty == slot {
-            self.empty = NO_SPAN;
-        }
+        self.add_live(table, slot);
         self.relist(table, slot);
         let start = table.storage.node(self.read(table, slot).node()).start;
         Some(SpanBlock { slot, granule: start + inside, order })
     }
 
-    /// Frees a live block. False if it is not kept in a quick list: then it is to be
-    /// [merged](Self::merge).
     #[inline(always)]
-    pub(crate) fn free<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock) -> bool {
-        let inside = self.inside(block.granule);
-        self.write(table, block.slot).set_generation(inside, 0);
-        self.quick.keep(block)
-    }
-
-    /// Any freed block that is not merged yet, to be [merged](Self::merge).
-    pub(crate) fn take_unmerged(&mut self) -> Option<SpanBlock> {
-        self.quick.take_any()
-    }
-
-    /// Makes a freed block part of its span's free granules. Returns the node of a span to be
-    /// given back to the runs, of which it is no span any more, if this leaves a second span
-    /// empty.
-    #[inline]
-    pub(crate) fn merge<S: Tables>(
-        &mut self,
-        table: &mut Table<S>,
-        block: SpanBlock,
-    ) -> Option<u32> {
-        let SpanBlock { slot, granule, order } = block;
-        let inside = self.inside(granule);
+    fn add_live<S: Tables>(&mut self, table: &mut Table<S>, slot: u32) {
         let mut span = self.write(table, slot);
-        span.free(inside, order);
-        let is_empty = span.read().is_empty();
-        self.relist(table, slot);
-        if !is_empty {
-            return None;
+        let live = span.read().live();
+        span.set_live(live + 1);
+        if self.empty == slot {
+            self.empty = NO_SPAN;
         }
-        if self.empty == NO_SPAN {
-            self.empty = slot;
-            return None;
+    }
+
+    /// Frees a live block. Returns the node of its span, to be given back to the runs, if that
+    /// is a second span without a live block: then it is no span any more.
+    #[inline(always)]
+    pub(crate) fn free<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock) -> Option<u32> {
+        let inside = self.inside(block.granule);
+        let mut span = self.write(table, block.slot);
+        span.set_generation(inside, 0);
+        let live = span.read().live() - 1;
+        span.set_live(live);
+        if live == 0 {
+            if self.empty != NO_SPAN {
+                return Some(self.close(table, block.slot));
+            }
+            self.empty = block.slot;
         }
-        Some(self.close(table, slot))
+        if !self.quick.keep(block) {
+            self.merge(table, block);
+        }
+        None
+    }
+
+    /// Makes a freed block part of its span's free buddies.
+    fn merge<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock) {
+        let inside = self.inside(block.granule);
+        self.write(table, block.slot).free(inside, block.order);
+        self.relist(table, block.slot);
+    }
+
+    /// Merges every block that is kept in a quick list.
+    pub(crate) fn settle<S: Tables>(&mut self, table: &mut Table<S>) {
+        while let Some(block) = self.quick.take_any() {
+            self.merge(table, block);
+        }
+    }
+
+    /// The rank of the largest free buddy of all spans once everything freed is merged.
+    pub(crate) fn settled_rank<S: Tables>(&self, table: &Table<S>) -> u32 {
+        let settled = self.quick.blocks().map(|block| self.settled_rank_of(table, block.slot));
+        settled.fold(self.ranks.checked_ilog2().unwrap_or(0), u32::max)
+    }
+
+    /// The same of one span: its trees are merged aside, word by word.
+    fn settled_rank_of<S: Tables>(&self, table: &Table<S>, slot: u32) -> u32 {
+        let blocks = || {
+            let here = self.quick.blocks().filter(move |block| block.slot == slot);
+            here.map(|block| (self.inside(block.granule), block.order))
+        };
+        self.read(table, slot).settled_rank(blocks)
     }
 
     /// Changes the order of a live block; the granules for it are free.
@@ -232,6 +255,7 @@ impl Spans {
 
     #[cold]
     fn close<S: Tables>(&mut self, table: &mut Table<S>, slot: u32) -> u32 {
+        self.quick.forget(slot);
         self.unlist(table, slot);
         let node = self.read(table, slot).node();
         let place = table.storage.node(node).start / self.granules;
@@ -287,11 +311,6 @@ impl Spans {
             self.write(table, after).set_before(before);
         }
         self.write(table, slot).set_listed(0);
-    }
-
-    /// The order of the largest free buddy of all spans.
-    pub(crate) fn largest(&self) -> Option<u32> {
-        Some(self.ranks.checked_ilog2()? - 1)
     }
 
     /// Freed blocks that are not merged yet, for checks.

@@ -145,18 +145,21 @@ impl<S: Storage> OffsetAllocator<S> {
         if let Some(granule) = span.fault() {
             return hold(false, "a span's bits and tags differ", granule);
         }
-        hold(span.is_empty() == spans.is_kept_empty(slot), "an empty span is not known", index)?;
+        let is_empty = span.live() == 0;
+        hold(is_empty == spans.is_kept_empty(slot), "an empty span is not known", index)?;
         totals.spans += 1;
-        totals.empty_spans += u32::from(span.is_empty());
+        totals.empty_spans += u32::from(is_empty);
+        totals.live_blocks += u64::from(span.live());
+        let mut live = 0;
         for granule in 0..granules {
             if let Some(order) = span.live_order(granule) {
-                totals.live_blocks += 1;
+                live += 1;
                 totals.live_granules += 1 << order;
             } else if span.taken_order(granule).is_some() {
                 totals.unmerged_blocks += 1;
             }
         }
-        Ok(())
+        hold(live == span.live(), "a span's live blocks miscounted", index)
     }
 
     /// That the quick lists hold what the spans take for freed and not merged.
