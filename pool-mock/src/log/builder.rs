@@ -9,9 +9,9 @@
 //!
 //! Both are taken for one thing written in the wrong order only if the times say so
 //! (the later line is earlier, by at most [`WINDOW_US`]) and at most [`WINDOW_EVENTS`]
-//! lines lie between. Otherwise an allocation of a live pointer frees its old block on
-//! the spot, and a free of an unknown pointer is an operation of its own. Each case is
-//! counted in the report.
+//! lines lie between; and in the second case, if none of those hands out the pointer.
+//! Otherwise an allocation of a live pointer frees its old block on the spot, and a free
+//! of an unknown pointer is an operation of its own. Each case is counted in the report.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -251,6 +251,14 @@ impl Builder {
             self.note_at(Oddity::NullAllocation, event);
             return self.push(event, Action::Failure { size_bytes: event.size_bytes });
         }
+        let late = match event.size_bytes {
+            0 => None,
+            _ => self.solve(event, |kind| matches!(kind, Kind::Unknown(_))),
+        };
+        self.give_up_unknown(event.pointer);
+        if let Some(Puzzle { kind: Kind::Unknown(index), .. }) = late {
+            return self.allocate_late(event, index);
+        }
         match self.take(event.pointer) {
             Some(Pointer::Live(index)) => {
                 let Some(block) = self.block_of(index) else { return Ok(()) };
@@ -265,10 +273,6 @@ impl Builder {
         if event.size_bytes == 0 {
             self.pointers.insert(event.pointer, Pointer::LiveEmpty);
             return Ok(());
-        }
-        let late = self.solve(event, |kind| matches!(kind, Kind::Unknown(_)));
-        if let Some(Puzzle { kind: Kind::Unknown(index), .. }) = late {
-            return self.allocate_late(event, index);
         }
         let index = self.operations.len();
         let block = self.new_block(event)?;
@@ -415,6 +419,20 @@ impl Builder {
                 && puzzle.time_us.is_some_and(|later_us| is_just_before(time_us, later_us))
         })?;
         self.puzzles.remove(index)
+    }
+
+    /// Gives up the unknown frees of a pointer that is handed out: if a still later line
+    /// explained one, two blocks of the pointer would be live between.
+    fn give_up_unknown(&mut self, pointer: u64) {
+        while let Some(index) = self
+            .puzzles
+            .iter()
+            .position(|puzzle| puzzle.pointer == pointer && matches!(puzzle.kind, Kind::Unknown(_)))
+        {
+            if let Some(puzzle) = self.puzzles.remove(index) {
+                self.give_up(puzzle);
+            }
+        }
     }
 
     fn give_up(&mut self, puzzle: Puzzle) {
