@@ -225,6 +225,8 @@ impl Builder {
         while let Some(puzzle) = self.puzzles.pop_front() {
             self.give_up(puzzle);
         }
+        // Their memory is better used for what follows.
+        self.pointers = HashMap::new();
         if self.reordered || !self.start.is_empty() {
             self.put_in_order();
         }
@@ -452,6 +454,8 @@ impl Builder {
             let action = Action::Allocate { block: BlockId(AT_START | number), size_bytes };
             Operation { thread, stream, action }
         });
+        // Exact, for this may be the moment of the most memory.
+        self.operations.reserve_exact(self.start.len());
         self.operations.splice(0..0, first);
         let mut numbers = vec![0; self.blocks as usize];
         let mut next = starts;
