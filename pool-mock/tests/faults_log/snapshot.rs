@@ -163,6 +163,29 @@ fn p097_protocols_2_to_5_in_every_style_give_the_same_trace() {
 }
 
 #[test]
+fn p097_what_newer_writers_add_is_passed_over() {
+    let mut events = vec![event("alloc", 1 << 9, 5, 0), event("annotate", 0, 0, 0)];
+    let pickle::Value::Dict(pairs) = &mut events[0] else { unreachable!() };
+    let pool = pickle::Value::Tuple(vec![pickle::int(0), pickle::int(-1)]);
+    pairs.push((pickle::text("pool_id"), pool));
+    pairs.push((pickle::int(7), pickle::Value::None));
+    let value = snapshot(vec![], vec![events]);
+    for style in STYLES {
+        let mut bytes = pickle::write(&value, 4, style);
+        // A viewer's copy is padded with zeros.
+        bytes.extend_from_slice(&[0; 3]);
+        let trace = Trace::read(&bytes[..]).unwrap();
+        assert_eq!(trace.operations, [allocate(0, 0, 0, 5)]);
+        assert_eq!(trace.report().first(Oddity::UnknownEvent), Some(Location::Event(1)));
+        assert_eq!(trace.report().count(Oddity::TrailingBytes), 0);
+        let end = bytes.len() as u64;
+        bytes.extend_from_slice(b"tail");
+        let trace = Trace::read(&bytes[..]).unwrap();
+        assert_eq!(trace.report().first(Oddity::TrailingBytes), Some(Location::Offset(end)));
+    }
+}
+
+#[test]
 fn p097_an_opcode_that_is_not_read_is_named_with_its_place() {
     let offset = with_address(b"").len() as u64 - 5;
     let refused: [(u8, &str); 22] = [
