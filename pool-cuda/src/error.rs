@@ -13,7 +13,7 @@ pub enum CudaError {
         reason: String,
     },
     /// The driver lacks a function that this crate needs.
-    #[error("the CUDA driver has no function {call}: this crate needs CUDA 10.2 or newer")]
+    #[error("the CUDA driver has no function {call}: this crate needs CUDA 11.0 or newer")]
     MissingFunction {
         /// The name of the function.
         call: &'static str,

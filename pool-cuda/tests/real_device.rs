@@ -21,7 +21,7 @@ fn open_real_device() {
         Err(error) => panic!("{error}"),
     };
     assert!(!device.name().is_empty());
-    assert!(Driver::system().unwrap().version().unwrap() >= 10_020);
+    assert!(Driver::system().unwrap().version().unwrap() >= 11_000);
 
     let memory = device.memory().unwrap();
     assert!(0 < memory.free_bytes && memory.free_bytes <= memory.total_bytes);

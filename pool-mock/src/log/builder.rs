@@ -1,34 +1,21 @@
 //! From recorded events to a trace: which pointer is which block, and what to do where
 //! a file cannot be right.
 //!
-//! The order of the file is the order of the trace. Two places of it are mended, since
-//! several threads may write a log and none of them stamps and appends in one step:
-//!
-//! - an allocation of a live pointer whose free comes later in the file;
-//! - a free of an unknown pointer whose allocation comes later in the file.
-//!
-//! Both are taken for one thing written in the wrong order only if the times say so
-//! (the later line is earlier, by at most [`WINDOW_US`]) and at most [`WINDOW_EVENTS`]
-//! lines lie between. Otherwise an allocation of a live pointer frees its old block on
-//! the spot, and a free of an unknown pointer is an operation of its own. Each case is
-//! counted in the report.
+//! The order of the file is the order of the trace, but where two lines were written in
+//! the wrong order and their times prove it ([`puzzle`](super::puzzle)). Otherwise an
+//! allocation of a live pointer frees its old block on the spot, and a free of an unknown
+//! pointer is an operation of its own. Each case is counted in the report.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use super::{
     error::LogError,
     locations::Locations,
+    numbers::Numbers,
+    puzzle::{DAY_US, Kind, Puzzle, Puzzles},
     report::{Location, Oddity, Report},
     trace::{Action, BlockId, Operation, StreamId, ThreadId, Trace},
 };
-
-/// How many events may lie between two that were written in the wrong order.
-pub(super) const WINDOW_EVENTS: u64 = 1024;
-
-/// How many microseconds their times may differ by.
-pub(super) const WINDOW_US: u64 = 1_000_000;
-
-const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
 
 /// The most operations, and blocks: a block's upper bit is needed while reading.
 const MAX_OPERATIONS: u32 = (1 << 31) - 1;
@@ -70,25 +57,6 @@ enum Pointer {
     Freed,
 }
 
-/// A line that a later one may explain.
-#[derive(Clone, Copy, Debug)]
-struct Puzzle {
-    kind: Kind,
-    pointer: u64,
-    time_us: Option<u64>,
-    place: u64,
-    /// How many events came before it.
-    event: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// An allocation freed the pointer's old block.
-    Freed,
-    /// This operation is a free of an unknown pointer.
-    Unknown(u32),
-}
-
 /// Makes a trace, event by event. Holds the operations and the live pointers (of a
 /// snapshot: every pointer seen), and nothing else that grows.
 pub(super) struct Builder {
@@ -100,8 +68,7 @@ pub(super) struct Builder {
     pointers: HashMap<u64, Pointer>,
     streams: Numbers,
     threads: Numbers,
-    puzzles: VecDeque<Puzzle>,
-    events: u64,
+    puzzles: Puzzles,
     last_time_us: Option<u64>,
     /// An allocation was put in before others, so blocks are not in order of it.
     reordered: bool,
@@ -119,8 +86,7 @@ impl Builder {
             pointers: HashMap::new(),
             streams: Numbers::default(),
             threads: Numbers::default(),
-            puzzles: VecDeque::new(),
-            events: 0,
+            puzzles: Puzzles::default(),
             last_time_us: None,
             reordered: false,
             report: Report::default(),
@@ -156,7 +122,9 @@ impl Builder {
         if event.pointer == 0 && event.size_bytes == 0 {
             return Ok(());
         }
-        if self.solve(event, |kind| matches!(kind, Kind::Freed)).is_some() {
+        let late =
+            self.puzzles.solve(event.pointer, event.time_us, |kind| matches!(kind, Kind::Freed));
+        if late.is_some() {
             self.note_at(Oddity::LateFree, event);
             return Ok(());
         }
@@ -222,9 +190,11 @@ impl Builder {
     }
 
     pub(super) fn finish(mut self) -> Trace {
-        while let Some(puzzle) = self.puzzles.pop_front() {
+        while let Some(puzzle) = self.puzzles.take_oldest() {
             self.give_up(puzzle);
         }
+        // Their memory is better used for what follows.
+        self.pointers = HashMap::new();
         if self.reordered || !self.start.is_empty() {
             self.put_in_order();
         }
@@ -251,6 +221,20 @@ impl Builder {
             self.note_at(Oddity::NullAllocation, event);
             return self.push(event, Action::Failure { size_bytes: event.size_bytes });
         }
+        let late = match event.size_bytes {
+            0 => None,
+            _ => self
+                .puzzles
+                .solve(event.pointer, event.time_us, |kind| matches!(kind, Kind::Unknown(_))),
+        };
+        // If a still later line explained one of these, two blocks of the pointer would be
+        // live between.
+        while let Some(puzzle) = self.puzzles.take_unknown(event.pointer) {
+            self.give_up(puzzle);
+        }
+        if let Some(Puzzle { kind: Kind::Unknown(index), .. }) = late {
+            return self.allocate_late(event, index);
+        }
         match self.take(event.pointer) {
             Some(Pointer::Live(index)) => {
                 let Some(block) = self.block_of(index) else { return Ok(()) };
@@ -265,10 +249,6 @@ impl Builder {
         if event.size_bytes == 0 {
             self.pointers.insert(event.pointer, Pointer::LiveEmpty);
             return Ok(());
-        }
-        let late = self.solve(event, |kind| matches!(kind, Kind::Unknown(_)));
-        if let Some(Puzzle { kind: Kind::Unknown(index), .. }) = late {
-            return self.allocate_late(event, index);
         }
         let index = self.operations.len();
         let block = self.new_block(event)?;
@@ -374,7 +354,7 @@ impl Builder {
 
     /// What every event does: the clock, and an end to puzzles too old to be solved.
     fn begin(&mut self, event: &Event) {
-        self.events += 1;
+        self.puzzles.count_event();
         if let Some(time_us) = event.time_us {
             let back_us = self.last_time_us.and_then(|last_us| last_us.checked_sub(time_us));
             match back_us {
@@ -386,35 +366,19 @@ impl Builder {
             }
             self.last_time_us = Some(time_us);
         }
-        while let Some(puzzle) = self.puzzles.front().copied() {
-            if self.events - puzzle.event <= WINDOW_EVENTS {
-                break;
-            }
-            self.puzzles.pop_front();
+        while let Some(puzzle) = self.puzzles.expired() {
             self.give_up(puzzle);
         }
     }
 
     fn puzzle(&mut self, kind: Kind, event: &Event) {
         let Event { pointer, time_us, place, .. } = *event;
-        let puzzle = Puzzle { kind, pointer, time_us, place, event: self.events };
+        let puzzle = Puzzle { kind, pointer, time_us, place };
         match self.source {
-            Source::Rows => self.puzzles.push_back(puzzle),
+            Source::Rows => self.puzzles.add(puzzle),
             // Its order is sure.
             Source::Snapshot => self.give_up(puzzle),
         }
-    }
-
-    /// Takes away the puzzle that `event` explains: of the same pointer, and later by
-    /// the clock though earlier in the file.
-    fn solve(&mut self, event: &Event, wanted: fn(Kind) -> bool) -> Option<Puzzle> {
-        let time_us = event.time_us?;
-        let index = self.puzzles.iter().position(|puzzle| {
-            puzzle.pointer == event.pointer
-                && wanted(puzzle.kind)
-                && puzzle.time_us.is_some_and(|later_us| is_just_before(time_us, later_us))
-        })?;
-        self.puzzles.remove(index)
     }
 
     fn give_up(&mut self, puzzle: Puzzle) {
@@ -434,6 +398,8 @@ impl Builder {
             let action = Action::Allocate { block: BlockId(AT_START | number), size_bytes };
             Operation { thread, stream, action }
         });
+        // Exact, for this may be the moment of the most memory.
+        self.operations.reserve_exact(self.start.len());
         self.operations.splice(0..0, first);
         let mut numbers = vec![0; self.blocks as usize];
         let mut next = starts;
@@ -456,40 +422,7 @@ impl Builder {
     }
 }
 
-/// Whether `earlier_us` is before `later_us`, by little; the clock may pass midnight.
-fn is_just_before(earlier_us: u64, later_us: u64) -> bool {
-    let by_us = later_us.checked_sub(earlier_us).or_else(|| {
-        later_us.checked_add(DAY_US).and_then(|later_us| later_us.checked_sub(earlier_us))
-    });
-    by_us.is_some_and(|by_us| (1..=WINDOW_US).contains(&by_us))
-}
-
 fn count<T>(items: &[T]) -> u32 {
     // The limit of operations keeps every list below it.
     u32::try_from(items.len()).unwrap_or(u32::MAX)
-}
-
-/// Raw numbers, numbered by first appearance.
-#[derive(Debug, Default)]
-struct Numbers {
-    raw: Vec<u64>,
-    known: HashMap<u64, u32>,
-    last: Option<(u64, u32)>,
-}
-
-impl Numbers {
-    fn number(&mut self, raw: u64) -> u32 {
-        // Most events are of the same stream and thread as the one before.
-        if let Some((last, number)) = self.last
-            && last == raw
-        {
-            return number;
-        }
-        let number = *self.known.entry(raw).or_insert_with(|| {
-            self.raw.push(raw);
-            count(&self.raw) - 1
-        });
-        self.last = Some((raw, number));
-        number
-    }
 }

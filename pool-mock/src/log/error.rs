@@ -1,6 +1,7 @@
 //! Why a log cannot be read.
 
-use std::{fmt, io};
+use core::fmt;
+use std::{io, path::PathBuf};
 
 use super::{rmm::RowError, snapshot::PickleError};
 
@@ -8,8 +9,16 @@ use super::{rmm::RowError, snapshot::PickleError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The file or reader failed.
-    #[error("the log cannot be read further than {read}: {source}")]
+    /// The file cannot be opened.
+    #[error("{} cannot be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        source: io::Error,
+    },
+    /// The reader failed.
+    #[error("the log cannot be read on, after {read}: {source}")]
     Io {
         /// How far reading came.
         read: Progress,

@@ -52,7 +52,9 @@ mod tests {
     fn runs_are_found_and_cost_nothing_within() {
         let mut locations = Locations::new(Location::Line);
         let lines = [2, 3, 4, 4, 5, 9, 10, 7];
-        lines.iter().for_each(|line| locations.push(*line));
+        for line in lines {
+            locations.push(line);
+        }
         assert_eq!(locations.runs.len(), 4);
         for (index, line) in lines.into_iter().enumerate() {
             assert_eq!(locations.get(index), Some(Location::Line(line)));

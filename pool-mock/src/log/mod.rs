@@ -24,6 +24,8 @@
 mod builder;
 mod error;
 mod locations;
+mod numbers;
+mod puzzle;
 mod report;
 pub mod rmm;
 pub mod snapshot;

@@ -120,24 +120,44 @@ struct Entry {
 
 impl Report {
     /// How often `oddity` was met.
+    ///
+    /// ```
+    /// use pool_mock::log::{Oddity, Report};
+    ///
+    /// assert_eq!(Report::default().count(Oddity::ClockBack), 0);
+    /// ```
     #[must_use]
     pub fn count(&self, oddity: Oddity) -> u64 {
         self.entry(oddity).map_or(0, |entry| entry.count)
     }
 
     /// Where `oddity` was met first.
+    ///
+    /// ```
+    /// use pool_mock::log::{Oddity, Report};
+    ///
+    /// assert_eq!(Report::default().first(Oddity::ClockBack), None);
+    /// ```
     #[must_use]
     pub fn first(&self, oddity: Oddity) -> Option<Location> {
         self.entry(oddity).map(|entry| entry.first)
     }
 
     /// Whether there was nothing odd.
+    ///
+    /// ```
+    /// assert!(pool_mock::log::Report::default().is_clean());
+    /// ```
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.seen.is_empty()
     }
 
     /// Every oddity that was met, how often, and where first.
+    ///
+    /// ```
+    /// assert_eq!(pool_mock::log::Report::default().iter().count(), 0);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64, Location)> + '_ {
         self.seen.iter().map(|entry| (entry.oddity, entry.count, entry.first))
     }

@@ -3,7 +3,7 @@
 use std::{fs::File, io::Read, path::Path};
 
 use super::{
-    error::{LogError, Progress},
+    error::LogError,
     locations::Locations,
     report::{Location, Oddity, Report},
     source,
@@ -104,11 +104,11 @@ impl Trace {
     ///
     /// ```
     /// let missing = pool_mock::Trace::open("no such file".as_ref());
-    /// assert!(matches!(missing, Err(pool_mock::LogError::Io { .. })));
+    /// assert!(matches!(missing, Err(pool_mock::LogError::Open { .. })));
     /// ```
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let file =
-            File::open(path).map_err(|source| LogError::Io { read: Progress::Rows(0), source })?;
+            File::open(path).map_err(|source| LogError::Open { path: path.to_owned(), source })?;
         Self::read(file)
     }
 
@@ -150,6 +150,13 @@ impl Trace {
     }
 
     /// How many blocks are allocated in all.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.blocks(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.blocks
@@ -158,18 +165,39 @@ impl Trace {
     /// How many blocks were live when the recording began. They are the first
     /// operations of the trace, one [`Action::Allocate`] each, and stand for no event
     /// of the file: a snapshot shows them only in its segments or by their free.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.live_at_start(), 0); // A CSV log does not tell.
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn live_at_start(&self) -> u32 {
         self.live_at_start
     }
 
     /// The raw handles of the streams; a [`StreamId`] is an index into it.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.streams(), [2, 0]);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn streams(&self) -> &[u64] {
         &self.streams
     }
 
     /// The raw numbers of the host threads; a [`ThreadId`] is an index into it.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.threads(), [0]); // This log has no threads.
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn threads(&self) -> &[u64] {
         &self.threads
@@ -181,12 +209,26 @@ impl Trace {
     /// its oldest events as a matter of course, the first free of an address never
     /// seen before shows that a block was [live at the start](Self::live_at_start),
     /// and is an [`Action::Free`] of it. It is counted here in both cases.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nfree,0xb0,8,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.unknown_frees(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn unknown_frees(&self) -> u64 {
         self.report.count(Oddity::UnknownFree)
     }
 
     /// How many requests the recorded program was refused ([`Action::Failure`]).
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate failure,(nil),8,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.recorded_failures(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn recorded_failures(&self) -> u64 {
         let failures =
@@ -196,6 +238,14 @@ impl Trace {
 
     /// The most bytes live at once, each block rounded up to `granule_bytes` (0 counts
     /// as 1). A sum past `u64::MAX` is `u64::MAX`. Linear in the operations.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.peak_live_bytes(1), 1000);
+    /// assert_eq!(trace.peak_live_bytes(256), 1024);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn peak_live_bytes(&self, granule_bytes: u64) -> u64 {
         let granule_bytes = u128::from(granule_bytes.max(1));
@@ -225,6 +275,13 @@ impl Trace {
     }
 
     /// The most blocks live at once. Linear in the operations.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.peak_live_blocks(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn peak_live_blocks(&self) -> u32 {
         let (mut live, mut peak) = (0_u32, 0_u32);
@@ -240,6 +297,13 @@ impl Trace {
     }
 
     /// What in the file was odd: counted, and with the first place of each kind.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert!(trace.report().is_clean());
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
@@ -248,6 +312,16 @@ impl Trace {
     /// The place in the file that operation number `index` came from, to name it in a
     /// message; `None` for a block [live at the start](Self::live_at_start) and past
     /// the end. Logarithmic in the irregularities of the file.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// use pool_mock::log::Location;
+    ///
+    /// assert_eq!(trace.location(1), Some(Location::Line(3)));
+    /// assert_eq!(trace.location(2), None);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn location(&self, index: usize) -> Option<Location> {
         let index = index.checked_sub(self.live_at_start as usize)?;

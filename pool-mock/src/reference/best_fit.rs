@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    fn cells(extent: Extent) -> std::ops::Range<usize> {
+    fn cells(extent: Extent) -> core::ops::Range<usize> {
         let cell = |granule| usize::try_from(granule).unwrap();
         cell(extent.offset_granules)..cell(extent.end_granules())
     }

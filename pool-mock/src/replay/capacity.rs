@@ -149,7 +149,7 @@ fn grown(granules: u64, per_mille: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use core::convert::Infallible;
 
     use super::*;
     use crate::Trace;

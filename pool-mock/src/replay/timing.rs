@@ -1,6 +1,7 @@
 //! The time of a replay, and nothing but the replay in it.
 
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use super::{
     placer::Placer,
@@ -109,7 +110,7 @@ impl<'a, B> Stage<'a, B> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Best {
     passes: u32,
-    best: Option<Duration>,
+    least: Option<Duration>,
     total: Duration,
 }
 
@@ -118,7 +119,7 @@ impl Best {
     pub fn add(&mut self, pass: Pass) {
         self.passes = self.passes.saturating_add(1);
         self.total = self.total.saturating_add(pass.elapsed);
-        self.best = Some(self.best.map_or(pass.elapsed, |best| best.min(pass.elapsed)));
+        self.least = Some(self.least.map_or(pass.elapsed, |least| least.min(pass.elapsed)));
     }
 
     /// Whether more passes are hardly worth their time: five of them, and half a second in all
@@ -132,6 +133,6 @@ impl Best {
     #[must_use]
     pub fn ns_per_operation(&self, operations: usize) -> Option<f64> {
         let operations = u32::try_from(operations).ok().filter(|count| *count > 0)?;
-        Some(self.best?.as_secs_f64() * 1e9 / f64::from(operations))
+        Some(self.least?.as_secs_f64() * 1e9 / f64::from(operations))
     }
 }

@@ -44,7 +44,8 @@ impl Columns {
     /// Finds the columns by the header on line `line`.
     pub(super) fn find(header: &ByteRecord, line: u64) -> Result<Self, LogError> {
         if NEEDED.iter().all(|names| !header.iter().any(|text| is_one_of(text, names))) {
-            return Err(LogError::Foreign { start: field::excerpt(header.as_slice()) });
+            let fields: Vec<_> = header.iter().collect();
+            return Err(LogError::Foreign { start: field::excerpt(&fields.join(&b","[..])) });
         }
         let need = |names: &[&'static str]| {
             find(header, names, line)?.ok_or(LogError::MissingColumn { line, column: names[0] })

@@ -79,12 +79,31 @@ impl<R: Read> Reader<R> {
     }
 
     /// How many rows were read so far.
+    ///
+    /// ```
+    /// use pool_mock::log::rmm::Reader;
+    ///
+    /// let mut rows = Reader::new(&b"Action,Pointer,Size,Stream\nfree,0xa0,8,0\n"[..])?;
+    /// assert_eq!(rows.by_ref().count(), 1);
+    /// assert_eq!(rows.rows(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
     /// How many of them had a time that cannot be read ([`Row::time_us`] is `None`).
+    ///
+    /// ```
+    /// use pool_mock::log::rmm::Reader;
+    ///
+    /// let log = "Time,Action,Pointer,Size,Stream\nnoon,free,0xa0,8,0\n";
+    /// let mut rows = Reader::new(log.as_bytes())?;
+    /// assert_eq!(rows.by_ref().count(), 1);
+    /// assert_eq!(rows.unreadable_times(), 1);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
     #[must_use]
     pub fn unreadable_times(&self) -> u64 {
         self.unreadable_times

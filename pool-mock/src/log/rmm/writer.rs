@@ -44,6 +44,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// Those of `inner`.
+    ///
+    /// ```
+    /// let writer = pool_mock::log::rmm::Writer::new(Vec::new())?;
+    /// assert_eq!(writer.into_inner(), b"Thread,Time,Action,Pointer,Size,Stream\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new(mut inner: W) -> io::Result<Self> {
         inner.write_all(b"Thread,Time,Action,Pointer,Size,Stream\n")?;
         Ok(Self { inner })
@@ -56,6 +62,19 @@ impl<W: Write> Writer<W> {
     ///
     /// Those of the inner writer; and `InvalidInput`, with nothing written, for
     /// [`Action::Reallocate`], which the form has no word for.
+    ///
+    /// ```
+    /// use pool_mock::log::rmm::{Reader, Writer};
+    ///
+    /// // From the form of 0.14 to the newest.
+    /// let old = "Time,Action,Pointer,Size,Stream\n10:00:00:000001,free,0xa0,8,2\n";
+    /// let mut writer = Writer::new(Vec::new())?;
+    /// for row in Reader::new(old.as_bytes())? {
+    ///     writer.write(&row?)?;
+    /// }
+    /// assert!(writer.into_inner().ends_with(b"\n0,10:00:00.000001,free,0xa0,8,0x2\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
         let action = match row.action {
             Action::Allocate => "allocate",
@@ -89,11 +108,23 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// Those of the inner writer.
+    ///
+    /// ```
+    /// let mut writer = pool_mock::log::rmm::Writer::new(std::io::sink())?;
+    /// writer.flush()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
 
     /// Gives the inner writer back, not flushed.
+    ///
+    /// ```
+    /// let writer = pool_mock::log::rmm::Writer::new(Vec::new())?;
+    /// assert!(!writer.into_inner().is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn into_inner(self) -> W {
         self.inner
     }

@@ -1,6 +1,6 @@
 //! The bytes of a pickle and the numbers in them, with the place of each.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use super::{
     error::PickleError,
@@ -30,16 +30,18 @@ impl From<LogError> for Fault {
     }
 }
 
-pub(super) struct PickleBytes<B> {
-    inner: B,
+pub(super) struct PickleBytes<R> {
+    /// Most reads are of a byte or two, so they go to a buffer of our own, whatever is
+    /// beneath.
+    inner: BufReader<R>,
     offset: u64,
     /// Where the current frame ends.
     frame_end: Option<u64>,
 }
 
-impl<B: BufRead> PickleBytes<B> {
-    pub(super) fn new(inner: B) -> Self {
-        Self { inner, offset: 0, frame_end: None }
+impl<R: Read> PickleBytes<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner: BufReader::new(inner), offset: 0, frame_end: None }
     }
 
     /// How many bytes were read.
@@ -177,13 +179,14 @@ impl<B: BufRead> PickleBytes<B> {
 }
 
 /// At least one byte.
-fn fill(inner: &mut impl BufRead) -> Result<&[u8], Fault> {
-    while let Err(error) = inner.fill_buf() {
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(Fault::Read(error));
+fn fill<R: Read>(inner: &mut BufReader<R>) -> Result<&[u8], Fault> {
+    while inner.buffer().is_empty() {
+        match inner.fill_buf() {
+            Ok([]) => return Err(PickleError::Cut.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Fault::Read(error)),
         }
     }
-    // What was filled stays filled until it is consumed.
-    let input = inner.fill_buf().map_err(Fault::Read)?;
-    if input.is_empty() { Err(PickleError::Cut.into()) } else { Ok(input) }
+    Ok(inner.buffer())
 }

@@ -1,10 +1,8 @@
 //! The pickle machine: opcode by opcode, it finds the events, blocks and segments and
 //! hands each over as soon as it is complete.
 //!
-//! A pickle writes a container first and its items after it, so where a new dict or
-//! list belongs can be told from the stack beneath it. Only the dicts that matter have a
-//! [`Record`], and at most one of each kind is open at a time: the next one beside it, or
-//! the end of its list, completes it.
+//! Only the dicts that matter have a [`Record`], and at most one of each kind is open at a
+//! time: the next one beside it, or the end of its list, completes it.
 
 use std::io::Read;
 
@@ -15,6 +13,8 @@ use super::{
     memo::Memo,
     opcode as op,
     record::Record,
+    stack::{Stack, check_loose, not_a_snapshot},
+    value::{Kind, Role, Value},
     word::Word,
 };
 use crate::log::{
@@ -22,60 +22,12 @@ use crate::log::{
     source::{Bytes, read_error},
 };
 
-/// A value on the stack: what of it can still matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    /// A whole number from 0 to 2^64 - 1.
-    Int(u64),
-    /// A string.
-    Word(Word),
-    Dict(Kind),
-    List(Role),
-    /// A container that was named before. Its contents are gone.
-    Shared,
-    /// So many items of a list that were handed over.
-    Done(u64),
-    /// Anything else.
-    Opaque,
-}
-
-/// What a dict is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Snapshot,
-    Segment,
-    Block,
-    /// An event of this device.
-    Event(u32),
-    Other,
-}
-
-/// What a list holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Segments,
-    Blocks,
-    /// The traces of all devices.
-    Devices,
-    /// The events of this device.
-    Events(u32),
-    Other,
-}
-
-/// The most values on the stack. Picklers append in batches of 1000 or less; where one
-/// does not, finished items are counted, not kept.
-const MAX_VALUES: usize = 1 << 16;
-
-/// The most marks on the stack: how deep tuples, lists and dicts are nested.
-const MAX_MARKS: usize = 1 << 10;
-
 /// Reads a pickle to its end.
 pub(super) fn run(bytes: Bytes<impl Read>, history: History) -> Result<History, LogError> {
     let mut machine = Machine {
         bytes: PickleBytes::new(bytes),
         at: 0,
-        stack: Vec::new(),
-        marks: Vec::new(),
+        stack: Stack::default(),
         memo: Memo::default(),
         segment: None,
         block: None,
@@ -94,9 +46,7 @@ struct Machine<R> {
     bytes: PickleBytes<Bytes<R>>,
     /// Where the current opcode is.
     at: u64,
-    stack: Vec<Value>,
-    /// How many values lie under each mark.
-    marks: Vec<usize>,
+    stack: Stack,
     memo: Memo,
     // The open dict of each kind.
     segment: Option<Record>,
@@ -117,11 +67,11 @@ impl<R: Read> Machine<R> {
                 opcode => self.step(opcode)?,
             }
         }
-        if self.top()? != Value::Dict(Kind::Snapshot) {
-            return Err(not_a_snapshot("its top is no dict"));
+        if self.stack.top()? != Value::Dict(Kind::Snapshot) {
+            return Err(not_a_snapshot("its top is no dict").into());
         }
         if !(self.seen_devices || self.seen_segments) {
-            return Err(not_a_snapshot("it has neither segments nor device traces"));
+            return Err(not_a_snapshot("it has neither segments nor device traces").into());
         }
         if let Some(offset) = self.bytes.rest()? {
             self.history.trailing_bytes(offset);
@@ -206,10 +156,7 @@ impl<R: Read> Machine<R> {
     fn step_containers(&mut self, opcode: u8) -> Result<(), Fault> {
         match opcode {
             op::MARK => {
-                if self.marks.len() >= MAX_MARKS {
-                    return Err(PickleError::TooDeep.into());
-                }
-                self.marks.push(self.stack.len());
+                self.stack.mark()?;
                 Ok(())
             }
             op::EMPTY_DICT => {
@@ -217,7 +164,7 @@ impl<R: Read> Machine<R> {
                 self.push(Value::Dict(kind))
             }
             op::EMPTY_LIST => {
-                let role = self.role_here()?;
+                let role = self.begin_list()?;
                 self.push(Value::List(role))
             }
             op::SETITEM => {
@@ -226,16 +173,18 @@ impl<R: Read> Machine<R> {
                 self.set_items(first)
             }
             op::SETITEMS => {
-                let mark = self.pop_mark()?;
+                let mark = self.stack.pop_mark()?;
                 self.set_items(mark)
             }
             op::DICT => {
-                let mark = self.pop_mark()?;
+                let mark = self.stack.pop_mark()?;
                 let items = self.stack.split_off(mark);
                 let kind = self.begin_dict()?;
                 self.push(Value::Dict(kind))?;
                 let first = self.stack.len();
-                self.stack.extend(items);
+                for item in items {
+                    self.push(item)?;
+                }
                 self.set_items(first)
             }
             op::APPEND => {
@@ -243,30 +192,34 @@ impl<R: Read> Machine<R> {
                 self.append(first)
             }
             op::APPENDS => {
-                let mark = self.pop_mark()?;
+                let mark = self.stack.pop_mark()?;
                 self.append(mark)
             }
             op::LIST => {
-                let mark = self.pop_mark()?;
-                self.forget(mark)?;
+                let mark = self.stack.pop_mark()?;
+                self.stack.forget(mark)?;
                 self.push(Value::List(Role::Other))
             }
             op::TUPLE1 => self.wrap(1),
             op::TUPLE2 => self.wrap(2),
             op::TUPLE3 => self.wrap(3),
             op::TUPLE | op::FROZENSET => {
-                let mark = self.pop_mark()?;
-                self.forget(mark)?;
-                self.push(Value::Opaque)
+                let mark = self.stack.pop_mark()?;
+                self.wrap_from(mark)
             }
             op::ADDITEMS | op::POP_MARK => {
-                let mark = self.pop_mark()?;
-                self.forget(mark)
+                let mark = self.stack.pop_mark()?;
+                self.stack.forget(mark)?;
+                Ok(())
             }
-            op::POP if self.marks.last() == Some(&self.stack.len()) => self.pop_mark().map(drop),
+            op::POP if self.stack.is_mark_at_top() => {
+                self.stack.pop_mark()?;
+                Ok(())
+            }
             op::POP => {
                 let first = self.stack.len().saturating_sub(1);
-                self.forget(first)
+                self.stack.forget(first)?;
+                Ok(())
             }
             _ => self.step_memo(opcode),
         }
@@ -276,7 +229,7 @@ impl<R: Read> Machine<R> {
     fn step_memo(&mut self, opcode: u8) -> Result<(), Fault> {
         match opcode {
             op::MEMOIZE => {
-                let value = self.top()?;
+                let value = self.stack.top()?;
                 self.memo.push(value);
                 Ok(())
             }
@@ -296,7 +249,7 @@ impl<R: Read> Machine<R> {
                 let index = self.bytes.u32()?;
                 self.recall(index)
             }
-            op::DUP => match self.top()? {
+            op::DUP => match self.stack.top()? {
                 Value::Dict(_) | Value::List(_) => self.push(Value::Shared),
                 value => self.push(value),
             },
@@ -309,7 +262,7 @@ impl<R: Read> Machine<R> {
 
     /// Begins the dict that comes next; completes the one beside it.
     fn begin_dict(&mut self) -> Result<Kind, Fault> {
-        let kind = self.kind_here();
+        let kind = self.stack.kind_here();
         if self.open(kind).is_some_and(|open| open.is_some()) {
             self.complete_sibling(kind)?;
         }
@@ -320,88 +273,29 @@ impl<R: Read> Machine<R> {
         Ok(kind)
     }
 
-    /// What a dict is that begins here.
-    fn kind_here(&self) -> Kind {
-        if self.stack.is_empty() && self.marks.is_empty() {
-            return Kind::Snapshot;
-        }
-        match self.list_here(|role| !matches!(role, Role::Devices | Role::Other)) {
-            Some(Role::Segments) => Kind::Segment,
-            Some(Role::Blocks) => Kind::Block,
-            Some(Role::Events(device)) => Kind::Event(device),
-            _ => Kind::Other,
-        }
-    }
-
-    /// What a list holds that begins here.
-    fn role_here(&mut self) -> Result<Role, Fault> {
-        let role = match (self.top_here(), self.dict_here()) {
-            (Some(Value::Word(Word::DeviceTraces)), Some(Kind::Snapshot)) => Role::Devices,
-            (Some(Value::Word(Word::Segments)), Some(Kind::Snapshot)) => Role::Segments,
-            (Some(Value::Word(Word::Blocks)), Some(Kind::Segment)) => Role::Blocks,
-            _ if self.list_here(|role| role == Role::Devices).is_some() => {
-                let beside = self.stack.iter().skip(self.floor());
-                let traces = beside.filter(|value| matches!(value, Value::List(Role::Events(_))));
-                let traces = u32::try_from(traces.count()).unwrap_or(u32::MAX);
-                Role::Events(self.history.devices().saturating_add(traces))
-            }
-            _ => Role::Other,
-        };
+    /// Begins the list that comes next.
+    fn begin_list(&mut self) -> Result<Role, Fault> {
+        let role = self.stack.role_here(self.history.devices());
         let seen = match role {
             Role::Devices => &mut self.seen_devices,
             Role::Segments => &mut self.seen_segments,
             _ => return Ok(role),
         };
         if core::mem::replace(seen, true) {
-            return Err(not_a_snapshot("a part of it comes twice"));
+            return Err(not_a_snapshot("a part of it comes twice").into());
         }
         Ok(role)
-    }
-
-    /// The list, of a wanted role, whose next item begins here.
-    fn list_here(&self, wanted: fn(Role) -> bool) -> Option<Role> {
-        let role = |value| match value {
-            Some(Value::List(role)) if wanted(role) => Some(role),
-            _ => None,
-        };
-        // A list at the top takes single items; one under the mark takes many.
-        let top = self.top_here();
-        role(top).or_else(|| match top {
-            None | Some(Value::Dict(_) | Value::List(_) | Value::Done(_) | Value::Shared) => {
-                role(self.under_mark())
-            }
-            // The value of a key, or a part of something.
-            Some(Value::Int(_) | Value::Word(_) | Value::Opaque) => None,
-        })
-    }
-
-    /// The dict whose key is at the top.
-    fn dict_here(&self) -> Option<Kind> {
-        let key = self.stack.len().checked_sub(1)?;
-        let is_key = (key.checked_sub(self.floor())?).is_multiple_of(2);
-        match self.under_mark() {
-            Some(Value::Dict(kind)) if is_key => Some(kind),
-            _ => match self.stack.get(key.checked_sub(1)?)? {
-                Value::Dict(kind) => Some(*kind),
-                _ => None,
-            },
-        }
     }
 
     /// Completes the dict at the top, since another of its kind begins beside it. What
     /// is left of it is one more in a count.
     fn complete_sibling(&mut self, kind: Kind) -> Result<(), Fault> {
-        if self.top_here() != Some(Value::Dict(kind)) {
-            return Err(not_a_snapshot("its parts are not where they belong"));
+        if self.stack.top_here() != Some(Value::Dict(kind)) {
+            return Err(not_a_snapshot("its parts are not where they belong").into());
         }
         self.complete(kind)?;
-        self.stack.pop();
-        let mut done = 1;
-        if let Some(Value::Done(before)) = self.top_here() {
-            self.stack.pop();
-            done += before;
-        }
-        self.push(Value::Done(done))
+        self.stack.count_top_as_done();
+        Ok(())
     }
 
     /// Hands over the open dict of this kind.
@@ -428,14 +322,14 @@ impl<R: Read> Machine<R> {
 
     /// Sets the pairs from `first` on in the dict beneath them.
     fn set_items(&mut self, first: usize) -> Result<(), Fault> {
-        let kind = match self.target(first)? {
+        let kind = match self.stack.target(first)? {
             Value::Dict(kind) => kind,
-            Value::Shared => return Err(not_a_snapshot("it changes a dict named before")),
-            _ => return Err(not_a_snapshot("it sets items of something else than a dict")),
+            Value::Shared => return Err(not_a_snapshot("it changes a dict named before").into()),
+            _ => return Err(not_a_snapshot("it sets items of something else than a dict").into()),
         };
         let mut place = first;
-        while let Some(&key) = self.stack.get(place) {
-            let value = *self.stack.get(place + 1).ok_or(PickleError::MissingValue)?;
+        while let Some(key) = self.stack.get(place) {
+            let value = self.stack.get(place + 1).ok_or(PickleError::MissingValue)?;
             self.set(kind, key, value)?;
             place += 2;
         }
@@ -446,7 +340,8 @@ impl<R: Read> Machine<R> {
     fn set(&mut self, kind: Kind, key: Value, value: Value) -> Result<(), Fault> {
         let Value::Word(key) = key else {
             check_loose(key)?;
-            return check_loose(value);
+            check_loose(value)?;
+            return Ok(());
         };
         match (kind, key, value) {
             (Kind::Snapshot, Word::DeviceTraces, Value::List(Role::Devices))
@@ -454,7 +349,7 @@ impl<R: Read> Machine<R> {
             | (Kind::Segment, Word::Blocks, Value::List(Role::Blocks)) => return Ok(()),
             (Kind::Snapshot, Word::DeviceTraces | Word::Segments, _)
             | (Kind::Segment, Word::Blocks, _) => {
-                return Err(not_a_snapshot("a part of it is no list in its place"));
+                return Err(not_a_snapshot("a part of it is no list in its place").into());
             }
             _ => check_loose(value)?,
         }
@@ -466,13 +361,13 @@ impl<R: Read> Machine<R> {
 
     /// Appends the values from `first` on to the list beneath them.
     fn append(&mut self, first: usize) -> Result<(), Fault> {
-        let role = match self.target(first)? {
+        let role = match self.stack.target(first)? {
             Value::List(role) => role,
-            Value::Shared => return Err(not_a_snapshot("it changes a list named before")),
-            _ => return Err(not_a_snapshot("it appends to something else than a list")),
+            Value::Shared => return Err(not_a_snapshot("it changes a list named before").into()),
+            _ => return Err(not_a_snapshot("it appends to something else than a list").into()),
         };
         let mut place = first;
-        while let Some(&item) = self.stack.get(place) {
+        while let Some(item) = self.stack.get(place) {
             match (role, item) {
                 (Role::Other, item) => check_loose(item)?,
                 (Role::Devices, Value::List(Role::Events(_))) => self.history.end_device(),
@@ -480,7 +375,7 @@ impl<R: Read> Machine<R> {
                 (Role::Segments, Value::Dict(kind @ Kind::Segment))
                 | (Role::Blocks, Value::Dict(kind @ Kind::Block))
                 | (Role::Events(_), Value::Dict(kind @ Kind::Event(_))) => self.complete(kind)?,
-                _ => return Err(not_a_snapshot("a list of it holds something else")),
+                _ => return Err(not_a_snapshot("a list of it holds something else").into()),
             }
             place += 1;
         }
@@ -491,24 +386,17 @@ impl<R: Read> Machine<R> {
     /// Makes one value of the last `count`.
     fn wrap(&mut self, count: usize) -> Result<(), Fault> {
         let first = self.stack.len().checked_sub(count).ok_or(PickleError::MissingValue)?;
-        self.forget(first)?;
+        self.wrap_from(first)
+    }
+
+    /// Makes one value of those from `first` on.
+    fn wrap_from(&mut self, first: usize) -> Result<(), Fault> {
+        self.stack.forget(first)?;
         self.push(Value::Opaque)
     }
 
-    /// Takes away the values from `first` on, which must not be parts of the snapshot.
-    fn forget(&mut self, first: usize) -> Result<(), Fault> {
-        if first < self.floor() {
-            return Err(PickleError::MissingValue.into());
-        }
-        for value in self.stack.iter().skip(first) {
-            check_loose(*value)?;
-        }
-        self.stack.truncate(first);
-        Ok(())
-    }
-
     fn remember(&mut self, index: u32) -> Result<(), Fault> {
-        let value = self.top()?;
+        let value = self.stack.top()?;
         self.memo.put(index, value);
         Ok(())
     }
@@ -533,42 +421,8 @@ impl<R: Read> Machine<R> {
     }
 
     fn push(&mut self, value: Value) -> Result<(), Fault> {
-        if self.stack.len() >= MAX_VALUES {
-            return Err(PickleError::TooDeep.into());
-        }
-        self.stack.push(value);
+        self.stack.push(value)?;
         Ok(())
-    }
-
-    fn pop_mark(&mut self) -> Result<usize, Fault> {
-        self.marks.pop().ok_or(PickleError::MissingValue.into())
-    }
-
-    /// The value beneath those from `first` on.
-    fn target(&self, first: usize) -> Result<Value, Fault> {
-        let place = first.checked_sub(1).filter(|place| *place >= self.floor());
-        let value = place.and_then(|place| self.stack.get(place));
-        value.copied().ok_or(PickleError::MissingValue.into())
-    }
-
-    fn top(&self) -> Result<Value, Fault> {
-        self.top_here().ok_or(PickleError::MissingValue.into())
-    }
-
-    /// The last value, if it is above the last mark.
-    fn top_here(&self) -> Option<Value> {
-        self.stack.get(self.floor()..)?.last().copied()
-    }
-
-    /// The value just beneath the last mark.
-    fn under_mark(&self) -> Option<Value> {
-        let place = self.marks.last()?.checked_sub(1)?;
-        self.stack.get(place).copied()
-    }
-
-    /// Where the values above the last mark begin.
-    fn floor(&self) -> usize {
-        self.marks.last().copied().unwrap_or(0)
     }
 
     fn error(&self, fault: Fault) -> LogError {
@@ -581,25 +435,6 @@ impl<R: Read> Machine<R> {
                 let offset = if cut { self.bytes.offset() } else { self.at };
                 LogError::Pickle { offset, events, source }
             }
-        }
-    }
-}
-
-fn not_a_snapshot(what: &'static str) -> Fault {
-    PickleError::NotASnapshot { what }.into()
-}
-
-/// Checks that a value is no part of the snapshot, so that its loss loses nothing.
-fn check_loose(value: Value) -> Result<(), Fault> {
-    match value {
-        Value::Int(_)
-        | Value::Word(_)
-        | Value::Opaque
-        | Value::Shared
-        | Value::Dict(Kind::Other)
-        | Value::List(Role::Other) => Ok(()),
-        Value::Dict(_) | Value::List(_) | Value::Done(_) => {
-            Err(not_a_snapshot("its parts are not where they belong"))
         }
     }
 }

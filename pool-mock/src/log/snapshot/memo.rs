@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{machine::Value, word::Word};
+use super::{value::Value, word::Word};
 
 /// Values by number, four bytes each as long as the numbers count up, as every pickler's
 /// do; a number out of turn costs more, but never more than the opcode that gave it.

@@ -19,6 +19,8 @@ mod machine;
 mod memo;
 mod opcode;
 mod record;
+mod stack;
+mod value;
 mod word;
 
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! What is kept of a dict: an event, a block or a segment.
 
-use super::{error::PickleError, machine::Value, word::Word};
+use super::{error::PickleError, value::Value, word::Word};
 
 /// The values of a dict that matter.
 #[derive(Clone, Copy, Debug)]

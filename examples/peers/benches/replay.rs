@@ -1,0 +1,195 @@
+//! Recorded programs on our placements and on other allocators: time and smallest capacity.
+//!
+//! `cargo bench -p peers --bench replay -- [TRACE...]`. All allocators replay the same list of
+//! operations in one process, in ranges of 1.25 times the peak that are built before the clock
+//! starts, with room for twice the most live blocks. Their passes alternate, so that a slow
+//! moment of the machine hits all alike, and the best pass of each counts.
+
+use core::{convert::Infallible, error::Error, fmt::Display};
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+use clap::Parser;
+use peers::{
+    contest::{Contestant, Entry},
+    foreign::{MiMalloc, Offset, Range},
+    ours, table,
+};
+use pool_mock::{
+    Trace,
+    reference::BestFit,
+    replay::{Best, Script},
+};
+use serde::Serialize;
+
+/// The trace that the repository carries.
+const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/multi_stream.csv.gz");
+
+/// Whom the last lines compare the default placement with.
+const OURS: &str = ours::PLACEMENTS[0].1;
+const RIVALS: [&str; 2] = ["offset-allocator", "mimalloc"];
+
+#[derive(Parser)]
+struct Options {
+    /// The logs to replay; without any, one that the repository carries
+    traces: Vec<PathBuf>,
+
+    /// Print one JSON object a line instead of tables
+    #[arg(long)]
+    json: bool,
+
+    /// Leave the search for the smallest capacity out
+    #[arg(long)]
+    no_capacity: bool,
+
+    /// Passes of each allocator over each trace
+    #[arg(long, default_value_t = 25)]
+    passes: u32,
+
+    /// What cargo passes to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// One allocator on one trace.
+#[derive(Serialize)]
+struct Row<'a> {
+    trace: &'a str,
+    allocator: &'static str,
+    ns_per_operation: Option<f64>,
+    min_capacity_ratio: Option<f64>,
+    /// Requests refused at 1.25 times the peak: a refusal is work that is not done.
+    failures: u64,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let traces =
+        if options.traces.is_empty() { vec![BUNDLED.into()] } else { options.traces.clone() };
+    let mut out = std::io::stdout();
+    // Of each trace, the times of ours over the rivals'.
+    let mut ratios: Vec<[Option<f64>; RIVALS.len()]> = Vec::new();
+    for path in &traces {
+        let name = path.display().to_string();
+        let trace = Trace::open(path).map_err(|error| format!("{name}: {error}"))?;
+        let rows = measure(&name, &trace, options).map_err(|error| format!("{name}: {error}"))?;
+        if options.json {
+            for row in &rows {
+                writeln!(out, "{}", serde_json::to_string(row)?)?;
+            }
+        } else {
+            writeln!(out, "{name}: {} operations", Script::new(&trace, 1).operations())?;
+            writeln!(out, "{}\n", table_of(&rows))?;
+        }
+        ratios.push(RIVALS.map(|rival| quotient(time_of(&rows, OURS), time_of(&rows, rival))));
+    }
+    if !options.json {
+        for (index, rival) in RIVALS.into_iter().enumerate() {
+            let ratios: Vec<f64> = ratios.iter().filter_map(|ratios| ratios[index]).collect();
+            let mean = table::figure(geometric_mean(&ratios), 3);
+            let worst = table::figure(ratios.iter().copied().reduce(f64::max), 3);
+            writeln!(
+                out,
+                "{OURS} / {rival}: time an operation {mean} as geometric mean, at most {worst}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Replays one trace on all allocators, a pass each in turn.
+fn measure<'a>(
+    name: &'a str,
+    trace: &Trace,
+    options: &Options,
+) -> Result<Vec<Row<'a>>, Box<dyn Error>> {
+    let script = Script::new(trace, ours::GRANULE_BYTES);
+    let bytes = Script::new(trace, 1);
+    let mut contest = contest(&script, &bytes);
+    let mut best = vec![(Best::default(), 0); contest.len()];
+    for _ in 0..options.passes.max(1) {
+        for (contestant, (best, failures)) in contest.iter_mut().zip(&mut best) {
+            let pass = contestant.pass()?;
+            best.add(pass);
+            *failures = pass.failures;
+        }
+    }
+    let mut rows = Vec::new();
+    for (contestant, (best, failures)) in contest.iter_mut().zip(best) {
+        rows.push(Row {
+            trace: name,
+            allocator: contestant.name(),
+            ns_per_operation: best.ns_per_operation(script.operations()),
+            min_capacity_ratio: if options.no_capacity {
+                None
+            } else {
+                contestant.smallest_ratio()?
+            },
+            failures,
+        });
+    }
+    Ok(rows)
+}
+
+/// All allocators, on a script in granules and, for host objects, the same in bytes.
+fn contest<'a>(script: &'a Script, bytes: &'a Script) -> Vec<Box<dyn Contestant + 'a>> {
+    let blocks = script.peak_live_blocks().saturating_mul(2);
+    let mut contest: Vec<Box<dyn Contestant>> = Vec::new();
+    for (placement, name) in ours::PLACEMENTS {
+        let make = move |granules| ours::range(granules, placement, blocks);
+        contest.push(Box::new(Entry::new(name, script, make)));
+    }
+    let offset = move |granules| Offset::new(granules, blocks);
+    contest.push(Box::new(Entry::new("offset-allocator", script, offset)));
+    let range = |granules| Ok::<_, Infallible>(Range::new(granules));
+    contest.push(Box::new(Entry::new("range-alloc", script, range)));
+    let mimalloc = |_| Ok::<_, Infallible>(MiMalloc);
+    contest.push(Box::new(Entry::new("mimalloc", bytes, mimalloc).without_capacity()));
+    let reference = |granules| Ok::<_, Infallible>(BestFit::new(granules));
+    contest.push(Box::new(Entry::new("reference best-fit", script, reference)));
+    contest
+}
+
+fn table_of(rows: &[Row<'_>]) -> impl Display {
+    let header = ["allocator", "ns an operation", "smallest capacity", "refused at 1.25"];
+    let over = [format!("time over\n{OURS}"), format!("capacity over\n{OURS}")];
+    let header: Vec<_> = header.into_iter().chain(over.iter().map(String::as_str)).collect();
+    let mut table = table::new(&header, 1);
+    let ours = rows.iter().find(|row| row.allocator == OURS);
+    let ours = ours.map_or((None, None), |row| (row.ns_per_operation, row.min_capacity_ratio));
+    for row in rows {
+        table.add_row([
+            row.allocator.to_owned(),
+            table::figure(row.ns_per_operation, 1),
+            table::figure(row.min_capacity_ratio, 4),
+            row.failures.to_string(),
+            table::figure(quotient(row.ns_per_operation, ours.0), 2),
+            table::figure(quotient(row.min_capacity_ratio, ours.1), 3),
+        ]);
+    }
+    table
+}
+
+fn time_of(rows: &[Row<'_>], allocator: &str) -> Option<f64> {
+    rows.iter().find(|row| row.allocator == allocator)?.ns_per_operation
+}
+
+fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some(part? / whole?)
+}
+
+/// The geometric mean; none of nothing.
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    Some((logs / f64::from(count)).exp())
+}

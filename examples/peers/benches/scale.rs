@@ -1,0 +1,269 @@
+//! How time, instructions and visits grow with the number of live blocks.
+//!
+//! `cargo bench -p peers --bench scale`: a steady state of blocks of 1 to 1,024 granules,
+//! log-uniform, one freed at random for each allocated, beside the crate offset-allocator. With
+//! `--instructions`, counts instructions under valgrind instead of time.
+
+use core::{error::Error, time::Duration};
+use std::{
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use clap::Parser;
+use fastrand::Rng;
+use peers::{
+    churn::Churn,
+    ours,
+    subject::{Driver, Subject},
+    table,
+    visits::{self, MostVisits},
+};
+use pool_mock::replay::Placer;
+
+#[derive(Parser)]
+struct Options {
+    /// How many blocks are live, a row each
+    #[arg(long, value_delimiter = ',', default_value = "1000,100000,10000000")]
+    live: Vec<u32>,
+
+    /// How many blocks are freed and allocated in a pass
+    #[arg(long, default_value_t = 1_000_000)]
+    exchanges: u32,
+
+    /// Passes, of which the best counts
+    #[arg(long, default_value_t = 5)]
+    passes: u32,
+
+    /// Count instructions under valgrind, which must be installed
+    #[arg(long)]
+    instructions: bool,
+
+    /// What cargo passes to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let run = if options.instructions { count(&options) } else { time(&options) };
+    match run {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints time and visits.
+fn time(options: &Options) -> Result<(), Box<dyn Error>> {
+    let mut table = table::new(
+        &[
+            "live blocks",
+            "allocator",
+            "ns an\noperation",
+            "refused",
+            "p99.99 ns",
+            "worst ns",
+            "most visits:\nfirst look",
+            "second\nlook",
+            "refusal",
+        ],
+        2,
+    );
+    for &live in &options.live {
+        let churn = Churn::new(live, options.exchanges, 1);
+        for subject in Subject::ALL {
+            let mut timing = Timing { passes: options.passes.max(1), clock: clock_cost() };
+            let times = subject.with(&churn, &mut timing)?;
+            let most = most_visits(subject, &churn)?;
+            let visits = |of: fn(&MostVisits) -> u32| {
+                most.as_ref().map_or_else(|| "-".to_owned(), |most| of(most).to_string())
+            };
+            table.add_row([
+                live.to_string(),
+                subject.name().to_owned(),
+                table::figure(Some(times.ns_per_operation), 1),
+                times.failures.to_string(),
+                times.high.as_nanos().to_string(),
+                times.worst.as_nanos().to_string(),
+                visits(|most| most.first_look),
+                visits(|most| most.second_look),
+                visits(|most| most.refused),
+            ]);
+        }
+    }
+    println!("{table}");
+    println!(
+        "p99.99 and worst: one operation, the clock's own time taken off; the worst has whatever \
+         the machine did meanwhile in it."
+    );
+    Ok(())
+}
+
+/// What a run took.
+struct Times {
+    ns_per_operation: f64,
+    failures: u64,
+    /// Longer than 99.99 % of the operations.
+    high: Duration,
+    worst: Duration,
+}
+
+/// Runs the program in passes, then once more with a look at the clock around each operation.
+struct Timing {
+    passes: u32,
+    clock: Duration,
+}
+
+impl Driver for Timing {
+    type Output = Times;
+
+    fn drive<P: Placer>(&mut self, churn: &Churn, placer: &mut P) -> Times {
+        let mut live = churn.fill(placer);
+        let mut best = Duration::MAX;
+        let mut failures = 0;
+        for _ in 0..self.passes {
+            let start = Instant::now();
+            failures = churn.run(placer, &mut live);
+            best = best.min(start.elapsed());
+        }
+        let operations = 2.0 * exact(churn.exchanges.len());
+        let mut each = self.each(churn, placer, &mut live);
+        each.sort_unstable();
+        let worst = each.last().copied().unwrap_or_default();
+        let high = each.get(each.len() - 1 - each.len() / 10_000).copied().unwrap_or_default();
+        Times { ns_per_operation: best.as_secs_f64() * 1e9 / operations, failures, high, worst }
+    }
+}
+
+impl Timing {
+    /// The time of each operation; never empty.
+    fn each<P: Placer>(
+        &self,
+        churn: &Churn,
+        placer: &mut P,
+        live: &mut [Option<P::Block>],
+    ) -> Vec<Duration> {
+        let mut each = Vec::with_capacity(2 * churn.exchanges.len() + 1);
+        each.push(Duration::ZERO);
+        for exchange in &churn.exchanges {
+            let slot = &mut live[exchange.slot as usize];
+            if let Some(block) = slot.take() {
+                let start = Instant::now();
+                placer.release(block);
+                each.push(start.elapsed().saturating_sub(self.clock));
+            }
+            let start = Instant::now();
+            *slot = placer.place(u64::from(exchange.granules));
+            each.push(start.elapsed().saturating_sub(self.clock));
+        }
+        each
+    }
+}
+
+/// What two looks at the clock take, at least.
+fn clock_cost() -> Duration {
+    (0..10_000).map(|_| Instant::now().elapsed()).min().unwrap_or_default()
+}
+
+/// The most visits in the steady state, in a range that is full, and behind walls of free blocks
+/// that are too small. `None` for the allocators of others.
+fn most_visits(subject: Subject, churn: &Churn) -> Result<Option<MostVisits>, Box<dyn Error>> {
+    let (Some(mut range), Some(placement)) = (subject.range(churn)?, subject.placement()) else {
+        return Ok(None);
+    };
+    let mut rng = Rng::with_seed(2);
+    let mut most = MostVisits::default();
+    let mut live = churn.fill(&mut range);
+    for exchange in churn.exchanges.iter().take(100_000) {
+        most.probe(&range, exchange.granules, &mut rng);
+        let slot = &mut live[exchange.slot as usize];
+        if let Some(block) = slot.take() {
+            range.release(block);
+        }
+        *slot = range.place(u64::from(exchange.granules));
+    }
+    drop(range);
+    let blocks = u32::try_from(churn.first.len())?;
+    let mut others = Vec::new();
+    if let Some(mut range) = subject.range(churn)? {
+        others.push(visits::in_a_full_range(&mut range, 100_000, 3));
+    }
+    // Lengths in one class of each octave; walls of no more blocks than the program has.
+    for granules in [33, 65, 129, 520, 1040, 4100, 100_000] {
+        let capacity = (u64::from(blocks) * u64::from(granules)).min(1 << 31);
+        let mut range = ours::range(capacity, placement, 1000)?;
+        others.push(visits::behind_a_wall(&mut range, granules, 4));
+    }
+    for other in others {
+        most.first_look = most.first_look.max(other.first_look);
+        most.second_look = most.second_look.max(other.second_look);
+        most.refused = most.refused.max(other.refused);
+    }
+    Ok(Some(most))
+}
+
+/// Prints instructions an operation.
+fn count(options: &Options) -> Result<(), Box<dyn Error>> {
+    let program = env!("CARGO_BIN_EXE_count");
+    println!(
+        "valgrind --tool=callgrind --callgrind-out-file=/dev/null {program} ALLOCATOR LIVE \
+         EXCHANGES\n"
+    );
+    let mut table =
+        table::new(&["live blocks", "allocator", "instructions an operation", "of the loop"], 2);
+    for &live in &options.live {
+        let of_loop = instructions_per_operation(program, Subject::None, live)?;
+        for subject in Subject::ALL {
+            let all = instructions_per_operation(program, subject, live)?;
+            table.add_row([
+                live.to_string(),
+                subject.name().to_owned(),
+                table::figure(Some(all - of_loop), 1),
+                table::figure(Some(of_loop), 1),
+            ]);
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// The difference between a program and one twice as long that begins alike.
+fn instructions_per_operation(
+    program: &str,
+    subject: Subject,
+    live: u32,
+) -> Result<f64, Box<dyn Error>> {
+    const EXCHANGES: u32 = 100_000;
+    let once = instructions(program, subject, live, EXCHANGES)?;
+    let twice = instructions(program, subject, live, 2 * EXCHANGES)?;
+    let more = twice.checked_sub(once).ok_or("a longer run took fewer instructions")?;
+    Ok(exact(usize::try_from(more)?) / f64::from(2 * EXCHANGES))
+}
+
+fn instructions(
+    program: &str,
+    subject: Subject,
+    live: u32,
+    exchanges: u32,
+) -> Result<u64, Box<dyn Error>> {
+    let value = clap::ValueEnum::to_possible_value(&subject).ok_or("an allocator has no name")?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", program, value.get_name()])
+        .args([live.to_string(), exchanges.to_string()])
+        .output()
+        .map_err(|error| format!("valgrind does not start: {error}"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    let collected = report.lines().find_map(|line| line.split_once("Collected : "));
+    match collected {
+        Some((_, number)) if output.status.success() => Ok(number.trim().parse()?),
+        _ => Err(format!("valgrind counted nothing:\n{report}").into()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+fn exact(count: usize) -> f64 {
+    count as f64
+}

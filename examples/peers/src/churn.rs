@@ -1,0 +1,86 @@
+//! A synthetic program in a steady state: so many live blocks, one freed for one allocated.
+
+use fastrand::Rng;
+use pool_mock::replay::Placer;
+
+/// The largest block in granules. 10^7 blocks of these sizes, 148 granules on average, are well
+/// within the 2^32 granules of one range.
+pub const MOST_GRANULES: u32 = 1024;
+
+/// One step: the block in `slot` is freed, then one of `granules` allocated in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Which block goes.
+    pub slot: u32,
+    /// The size of the one that comes.
+    pub granules: u32,
+}
+
+/// The program, drawn before any clock starts: sizes log-uniform from 1 to
+/// [`MOST_GRANULES`] granules, victims uniform. The same arguments give the same program.
+///
+/// ```
+/// use peers::churn::Churn;
+/// use pool_mock::reference::BestFit;
+///
+/// let churn = Churn::new(100, 1000, 7);
+/// let mut range = BestFit::new(churn.capacity_granules(150));
+/// let mut live = churn.fill(&mut range);
+/// assert_eq!(churn.run(&mut range, &mut live), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Churn {
+    /// The sizes of the blocks that are live at the start.
+    pub first: Vec<u32>,
+    /// What follows.
+    pub exchanges: Vec<Exchange>,
+}
+
+impl Churn {
+    /// Draws a program of `live` blocks (at least one) and so many exchanges.
+    #[must_use]
+    pub fn new(live: u32, exchanges: u32, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let first = (0..live.max(1)).map(|_| size(&mut rng)).collect();
+        let exchanges = (0..exchanges)
+            .map(|_| Exchange { slot: rng.u32(0..live.max(1)), granules: size(&mut rng) })
+            .collect();
+        Self { first, exchanges }
+    }
+
+    /// So many hundredths of what is live at the start.
+    #[must_use]
+    pub fn capacity_granules(&self, percent: u64) -> u64 {
+        let live: u64 = self.first.iter().map(|granules| u64::from(*granules)).sum();
+        (live * percent).div_ceil(100)
+    }
+
+    /// Allocates the blocks that are live at the start.
+    pub fn fill<P: Placer>(&self, placer: &mut P) -> Vec<Option<P::Block>> {
+        self.first.iter().map(|granules| placer.place(u64::from(*granules))).collect()
+    }
+
+    /// Does the exchanges; returns how many requests were refused.
+    pub fn run<P: Placer>(&self, placer: &mut P, live: &mut [Option<P::Block>]) -> u64 {
+        let mut failures = 0;
+        for exchange in &self.exchanges {
+            let slot = &mut live[exchange.slot as usize];
+            if let Some(block) = slot.take() {
+                placer.release(block);
+            }
+            *slot = placer.place(u64::from(exchange.granules));
+            failures += u64::from(slot.is_none());
+        }
+        failures
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 1 to `MOST_GRANULES`"
+)]
+fn size(rng: &mut Rng) -> u32 {
+    let exponent = rng.f64() * f64::from(MOST_GRANULES).ln();
+    (exponent.exp() as u32).clamp(1, MOST_GRANULES)
+}

@@ -1,2 +1,0 @@
-//! Replays recorded allocation logs.
-fn main() {}

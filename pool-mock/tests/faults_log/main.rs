@@ -1,0 +1,14 @@
+//! Faults that readers of recorded logs have had elsewhere, by their numbers, and
+//! properties that hold for any input.
+
+mod helpers;
+mod large;
+mod memory;
+mod order;
+mod pickle;
+mod properties;
+mod rows;
+mod snapshot;
+
+#[global_allocator]
+static MEMORY: memory::Counting = memory::Counting;
