@@ -53,11 +53,13 @@ impl AddressIndex {
 
     /// Adds a free run. Visits at most one run for each bit of an offset.
     pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
-        let run = tables.node(node);
+        let run = tables.node_mut(node);
+        run.links = [NONE; 4];
         let (key, len) = (u64::from(run.start), run.len());
         set_longest(tables, node, len);
         if self.root == NONE {
-            return trie::plant(tables, &mut self.root, node);
+            self.root = node;
+            return;
         }
         let mut at = self.root;
         let mut bit = BITS;

@@ -295,28 +295,31 @@ impl<S: Storage> OffsetAllocator<S> {
     #[inline]
     pub fn try_allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         let request = request.into();
-        let need = Need::of(&request, &self.shape)?;
-        if let Some(block) = self.allocate_at_first_look(&need) {
+        if let Some(len) = Need::plain_len(&request, &self.shape)
+            && let Some(block) = self.allocate_plainly(len)
+        {
             return Ok(block);
         }
-        self.allocate_at_last(&request, &need)
+        self.allocate_at_last(&request)
     }
 
     /// What most requests take: a block of an open span, or of the run that a first look shows.
     #[inline(always)]
-    fn allocate_at_first_look(&mut self, need: &Need) -> Option<Block> {
-        let Free::Runs(runs, _) = &mut self.free else { return None };
-        if need.len <= self.shape.small_granules {
-            return if need.is_anywhere() { self.allocate_quickly(need) } else { None };
+    fn allocate_plainly(&mut self, len: u64) -> Option<Block> {
+        let Free::Runs(runs, spans) = &mut self.free else { return None };
+        if len <= self.shape.small_granules {
+            let generation = self.generation.bits();
+            let block = spans.allocate_quickly(&mut self.table, order_of(len), generation)?;
+            return Some(self.admit_in_span(block));
         }
-        let place = runs.first_look(&self.table, need, &mut 0)?;
-        let node = runs.claim(&mut self.table, place, need.len, self.generation).ok()?;
-        Some(self.admit(Slot::Node(node), place.start, need.len))
+        let (node, start) = runs.claim_at_first_look(&mut self.table, len, self.generation)?;
+        Some(self.admit(Slot::Node(node), start, len))
     }
 
     /// Every way to serve a request, in order.
-    #[cold]
-    fn allocate_at_last(&mut self, request: &Request, need: &Need) -> Result<Block, AllocError> {
+    #[inline(never)]
+    fn allocate_at_last(&mut self, request: &Request) -> Result<Block, AllocError> {
+        let need = &Need::of(request, &self.shape)?;
         let result = match &mut self.free {
             Free::Runs(..) => self.allocate_from_runs_or_spans(need),
             Free::Buddies(_) => self.allocate_buddy(need),
@@ -394,7 +397,25 @@ impl<S: Storage> OffsetAllocator<S> {
         if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
             return self.allocate_over_empty_span(start, need.len);
         }
-        Ok(self.allocate_in_spans(need))
+        Ok(self.allocate_in_settled_spans(need))
+    }
+
+    /// A free buddy of an open span, the last blocks freed merged with it if that is what it
+    /// takes.
+    fn allocate_in_settled_spans(&mut self, need: &Need) -> Option<Block> {
+        let (order, align_order) = self.span_orders(need)?;
+        let Free::Runs(_, spans) = &mut self.free else { return None };
+        if !spans.serve(&self.table, order, align_order) {
+            return None;
+        }
+        let block = self.allocate_in_spans(need);
+        if block.is_some() {
+            return block;
+        }
+        if let Free::Runs(_, spans) = &mut self.free {
+            spans.settle(&mut self.table);
+        }
+        self.allocate_in_spans(need)
     }
 
     /// A block of the run that a look shows.
@@ -409,29 +430,12 @@ impl<S: Storage> OffsetAllocator<S> {
         Ok(Some(self.admit(Slot::Node(node), place.start, need.len)))
     }
 
-    /// The block of a small request's order that was freed last.
-    #[inline(always)]
-    fn allocate_quickly(&mut self, need: &Need) -> Option<Block> {
-        let Free::Runs(_, spans) = &mut self.free else { return None };
-        let order = order_of(need.len);
-        let block = spans.allocate_quickly(&mut self.table, order, self.generation.bits())?;
-        Some(self.admit_in_span(block))
-    }
-
     /// A block in an open span.
     fn allocate_in_spans(&mut self, need: &Need) -> Option<Block> {
         let (order, align_order) = self.span_orders(need)?;
         let Free::Runs(_, spans) = &mut self.free else { return None };
-        if !spans.serve(&self.table, order, align_order) {
-            return None;
-        }
         let generation = self.generation.bits();
-        let mut block = spans.allocate(&mut self.table, order, align_order, generation);
-        if block.is_none() {
-            spans.settle(&mut self.table);
-            block = spans.allocate(&mut self.table, order, align_order, generation);
-        }
-        let block = block?;
+        let block = spans.allocate(&mut self.table, order, align_order, generation)?;
         Some(self.admit_in_span(block))
     }
 
@@ -594,7 +598,7 @@ impl<S: Storage> OffsetAllocator<S> {
             }
             (Free::Runs(runs, spans), Found::InSpan(block)) => {
                 if let Some(node) = spans.free(&mut self.table, block) {
-                    runs.release(&mut self.table, node);
+                    runs.release_cold(&mut self.table, node);
                 }
             }
             (Free::Buddies(buddies), Found::Node(node)) => buddies.release(&mut self.table, node),

@@ -38,15 +38,23 @@ impl Need {
         Ok(Self { len, align, options: request.options, split_limit })
     }
 
+    /// The length of a request for no more than a size, if it is one that can fit: what most
+    /// requests are.
+    #[inline(always)]
+    pub(crate) fn plain_len(request: &Request, shape: &Shape) -> Option<u64> {
+        let plain = request.align_bytes.is_power_of_two()
+            && request.align_bytes >> shape.granule_shift <= 1
+            && request.options.is_empty();
+        if !plain {
+            return None;
+        }
+        let len = (request.size_bytes.checked_sub(1)? >> shape.granule_shift) + 1;
+        (len <= shape.capacity).then_some(len)
+    }
+
     #[inline]
     pub(crate) fn has(&self, options: Options) -> bool {
         self.options.intersects(options)
-    }
-
-    /// Whether any block of its size serves it.
-    #[inline]
-    pub(crate) fn is_anywhere(&self) -> bool {
-        self.align == 1 && self.options.is_empty()
     }
 
     /// Whether any run that is long enough serves it from its start.

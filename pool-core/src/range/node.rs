@@ -78,6 +78,13 @@ impl Node {
         self.links[0] = generation_bits;
     }
 
+    /// Makes a piece a spare node, chained to another.
+    #[inline]
+    pub(crate) fn make_unused(&mut self, spare: u32) {
+        self.before = 0;
+        self.after = spare;
+    }
+
     /// The same piece with its neighbours.
     #[inline]
     pub(crate) fn between(mut self, before: u32, after: u32) -> Self {

@@ -12,7 +12,7 @@ use super::spans::SpanBlock;
 const ORDERS: usize = 9;
 
 /// Blocks in a list.
-const DEPTH: usize = 8;
+const DEPTH: usize = 16;
 
 /// Freed blocks of spans that still look taken to their spans.
 pub(crate) struct QuickLists {
@@ -43,6 +43,11 @@ impl QuickLists {
         *place = (block.slot, block.granule);
         *len += 1;
         true
+    }
+
+    /// How many more blocks of an order can be kept.
+    pub(crate) fn room(&self, order: u32) -> u32 {
+        self.lens.get(order as usize).map_or(0, |&len| DEPTH as u32 - u32::from(len))
     }
 
     /// Any block, the smallest first.

@@ -60,7 +60,6 @@ impl Runs {
     }
 
     /// A place that a constant number of runs shows (first fit: as many as an offset has bits).
-    #[inline(always)]
     pub(crate) fn first_look<S: Tables>(
         &self,
         table: &Table<S>,
@@ -94,7 +93,7 @@ impl Runs {
     }
 
     /// The best run of at least `len` that one search shows, if the request has a place in it.
-    #[inline(always)]
+    #[inline]
     fn look<S: Tables>(
         &self,
         table: &Table<S>,
@@ -130,8 +129,31 @@ impl Runs {
         places.reduce(|a, b| if highest { b } else { a })
     }
 
-    /// Cuts a live block out of a free run; what is left stays free. Returns the block's node.
+    /// Cuts a live block of a length out of the run that a first look shows, at its low end:
+    /// its node and its start. `None` if there is no such run or no node.
     #[inline(always)]
+    pub(crate) fn claim_at_first_look<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        len: u64,
+        generation: Generation,
+    ) -> Option<(u32, u64)> {
+        let tables = &table.storage;
+        let node = match self {
+            Self::BySize(index) => {
+                let first = index.find(tables, len, LOOK, &mut 0);
+                if first == NONE { NONE } else { lowest_of_equals(tables, first) }
+            }
+            Self::ByAddress(index) => index.find(tables, len, false, &mut 0),
+        };
+        if node == NONE {
+            return None;
+        }
+        let start = u64::from(tables.node(node).start);
+        Some((self.claim_low(table, node, len, generation).ok()?, start))
+    }
+
+    /// Cuts a live block out of a free run; what is left stays free. Returns the block's node.
     pub(crate) fn claim<S: Tables>(
         &mut self,
         table: &mut Table<S>,
@@ -140,26 +162,37 @@ impl Runs {
         generation: Generation,
     ) -> Result<u32, Metadata> {
         let Place { node, start } = place;
-        let run = table.storage.node_mut(node);
-        let run_start = u64::from(run.start);
-        let run_len = run.len();
+        if start == u64::from(table.storage.node(node).start) {
+            self.claim_low(table, node, len, generation)
+        } else {
+            self.claim_inside(table, place, len, generation)
+        }
+    }
+
+    /// The same at the low end of the run.
+    #[inline(always)]
+    fn claim_low<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        node: u32,
+        len: u64,
+        generation: Generation,
+    ) -> Result<u32, Metadata> {
+        let run = table.storage.node(node);
+        let (start, run_len, before) = (run.start, run.len(), run.before());
         if run_len == len {
             self.unindex(&mut table.storage, node);
             table.storage.node_mut(node).make_live(generation.bits());
             return Ok(node);
         }
-        if start != run_start {
-            return self.claim_inside(table, place, len, generation);
-        }
-        let before = run.before();
         table.require(1)?;
         // The rest keeps the run's node, and with luck its place in the index.
-        self.change(&mut table.storage, node, (run_start + len) as u32, run_len - len);
-        Ok(table.insert(before, node, Node::live(start as u32, len, generation.bits())))
+        let rest = (u64::from(start) + len) as u32;
+        self.change(&mut table.storage, node, rest, run_len - len);
+        Ok(table.insert(before, node, Node::live(start, len, generation.bits())))
     }
 
     /// The same where free granules are left before the block.
-    #[cold]
     fn claim_inside<S: Tables>(
         &mut self,
         table: &mut Table<S>,
@@ -187,27 +220,39 @@ impl Runs {
     #[inline(always)]
     pub(crate) fn release<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
         let piece = table.storage.node(node);
-        let (start, mut len) = (piece.start, piece.len());
-        let before = table.free_neighbour(piece.before());
-        let after = table.free_neighbour(piece.after());
-        let Some(run) = before.or(after) else {
-            table.storage.node_mut(node).set_state(State::Free);
-            self.index(&mut table.storage, node);
-            return node;
-        };
-        table.remove(node);
-        if before.is_some()
-            && let Some(after) = after
-        {
-            len += table.storage.node(after).len();
-            self.unindex(&mut table.storage, after);
-            table.remove(after);
+        let (start, len) = (piece.start, piece.len());
+        let (before, after) = (piece.before(), piece.after());
+        match (table.free_run(before), table.free_run(after)) {
+            (None, None) => {
+                table.storage.node_mut(node).set_state(State::Free);
+                self.index(&mut table.storage, node);
+                node
+            }
+            (None, Some(after)) => {
+                table.remove(node);
+                self.change(&mut table.storage, after.node, start, len + after.len);
+                after.node
+            }
+            (Some(before), None) => {
+                table.remove(node);
+                self.change(&mut table.storage, before.node, before.start, before.len + len);
+                before.node
+            }
+            (Some(before), Some(after)) => {
+                table.remove(node);
+                self.unindex(&mut table.storage, after.node);
+                table.remove(after.node);
+                let len = before.len + len + after.len;
+                self.change(&mut table.storage, before.node, before.start, len);
+                before.node
+            }
         }
-        let neighbour = table.storage.node(run);
-        let start = start.min(neighbour.start);
-        len += neighbour.len();
-        self.change(&mut table.storage, run, start, len);
-        run
+    }
+
+    /// The same for a span that is closed.
+    #[cold]
+    pub(crate) fn release_cold<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
+        self.release(table, node)
     }
 
     /// The longest length that a live piece can have where it lies.
@@ -285,6 +330,24 @@ impl Runs {
             Self::ByAddress(index) => index.longest(&table.storage),
         }
     }
+}
+
+/// The lowest of a run and as many others of its length as are compared.
+#[inline(always)]
+fn lowest_of_equals(tables: &impl Tables, first: u32) -> u32 {
+    let run = tables.node(first);
+    let (mut best, mut best_start, mut at) = (first, run.start, run.links[REST]);
+    for _ in 0..TIES {
+        if at == NONE {
+            break;
+        }
+        let run = tables.node(at);
+        if run.start < best_start {
+            (best, best_start) = (at, run.start);
+        }
+        at = run.links[REST];
+    }
+    best
 }
 
 /// The lowest (or highest) place in a run and as many others of its length as are compared.

@@ -1,6 +1,6 @@
 //! The index of best fit: free runs by size class, and within a class a trie by size.
 
-use super::class::{COLUMNS, Class, ROWS};
+use super::class::{CLASSES, Class};
 use super::node::NONE;
 use super::storage::sealed::Tables;
 use super::trie::{self, CHILDREN, REST, UP};
@@ -8,24 +8,28 @@ use super::trie::{self, CHILDREN, REST, UP};
 /// Runs that a first look visits in one class before it settles for the best so far.
 pub(crate) const LOOK: u32 = 8;
 
+/// Words of a bit for each class.
+const WORDS: usize = CLASSES.div_ceil(64);
+
 /// Free runs by size: a trie for each class, a bit for each trie that holds something.
 ///
 /// Runs of one size are one position of a trie: the first of them in the trie itself, the
 /// others (its *twins*) in a list that hangs from it.
 pub(crate) struct SizeIndex {
-    rows: u32,
-    columns: [u32; ROWS],
-    roots: [[u32; COLUMNS]; ROWS],
+    /// A bit for each word of `filled` that has a bit.
+    words: u32,
+    filled: [u64; WORDS],
+    roots: [u32; CLASSES],
 }
 
 impl SizeIndex {
     pub(crate) fn new() -> Self {
-        Self { rows: 0, columns: [0; ROWS], roots: [[NONE; COLUMNS]; ROWS] }
+        Self { words: 0, filled: [0; WORDS], roots: [NONE; CLASSES] }
     }
 
-    #[inline]
+    #[inline(always)]
     fn root(&self, class: Class) -> u32 {
-        self.roots[class.row as usize][class.column as usize]
+        self.roots[class.0 as usize]
     }
 
     /// Gives a free run another place in the range and another length. Visits at most two runs
@@ -34,37 +38,71 @@ impl SizeIndex {
     #[inline(always)]
     pub(crate) fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
         let run = tables.node_mut(node);
+        let (old_class, class) = (Class::of(run.len()), Class::of(len));
+        let alone = run.links == [NONE; 4];
         run.start = start;
-        if run.links == [NONE; 4] && Class::of(run.len()) == Class::of(len) {
-            run.set_len(len);
+        run.set_len(len);
+        if alone {
+            if old_class != class {
+                self.empty(old_class);
+                self.place(tables, class, node);
+            }
             return;
         }
-        self.remove(tables, node);
-        tables.node_mut(node).set_len(len);
-        self.insert(tables, node);
+        Self::detach(tables, &mut self.roots[old_class.0 as usize], node);
+        tables.node_mut(node).links = [NONE; 4];
+        self.place(tables, class, node);
     }
 
     /// Adds a free run. Visits at most one run for each bit of a size.
     #[inline(always)]
     pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
-        let len = tables.node(node).len();
-        let class = Class::of(len);
-        let root = &mut self.roots[class.row as usize][class.column as usize];
-        if *root == NONE {
-            *root = node;
-            tables.node_mut(node).links = [NONE; 4];
-            self.columns[class.row as usize] |= 1 << class.column;
-            self.rows |= 1 << class.row;
-            return;
+        let run = tables.node_mut(node);
+        run.links = [NONE; 4];
+        let class = Class::of(run.len());
+        self.place(tables, class, node);
+    }
+
+    /// Removes a free run. Visits at most one run for each bit of a size.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, tables: &mut impl Tables, node: u32) {
+        let run = tables.node(node);
+        let class = Class::of(run.len());
+        if run.links == [NONE; 4] {
+            self.empty(class);
+        } else {
+            Self::detach(tables, &mut self.roots[class.0 as usize], node);
         }
-        let root = *root;
-        Self::insert_below(tables, root, class.free_bits(), node);
+    }
+
+    /// Notes that the only run of a class is gone.
+    #[inline(always)]
+    fn empty(&mut self, class: Class) {
+        self.roots[class.0 as usize] = NONE;
+        let word = class.0 / 64;
+        let filled = &mut self.filled[word as usize];
+        *filled &= !(1 << (class.0 % 64));
+        if *filled == 0 {
+            self.words &= !(1 << word);
+        }
+    }
+
+    /// Puts a run without links into its class.
+    #[inline(always)]
+    fn place(&mut self, tables: &mut impl Tables, class: Class, node: u32) {
+        let root = &mut self.roots[class.0 as usize];
+        if *root != NONE {
+            return Self::insert_below(tables, *root, class.free_bits(), node);
+        }
+        *root = node;
+        let word = class.0 / 64;
+        self.filled[word as usize] |= 1 << (class.0 % 64);
+        self.words |= 1 << word;
     }
 
     #[inline]
     fn insert_below(tables: &mut impl Tables, root: u32, mut bit: u32, node: u32) {
         let len = tables.node(node).len();
-        tables.node_mut(node).links[REST] = NONE;
         let mut at = root;
         loop {
             let above = tables.node(at);
@@ -95,26 +133,9 @@ impl SizeIndex {
         }
     }
 
-    /// Removes a free run. Visits at most one run for each bit of a size.
-    #[inline(always)]
-    pub(crate) fn remove(&mut self, tables: &mut impl Tables, node: u32) {
-        let run = tables.node(node);
-        let class = Class::of(run.len());
-        if run.links == [NONE; 4] {
-            self.roots[class.row as usize][class.column as usize] = NONE;
-            let columns = &mut self.columns[class.row as usize];
-            *columns &= !(1 << class.column);
-            if *columns == 0 {
-                self.rows &= !(1 << class.row);
-            }
-            return;
-        }
-        let root = &mut self.roots[class.row as usize][class.column as usize];
-        Self::remove_from_others(tables, root, node);
-    }
-
+    /// Takes a run that is not alone out of its class.
     #[inline]
-    fn remove_from_others(tables: &mut impl Tables, root: &mut u32, node: u32) {
+    fn detach(tables: &mut impl Tables, root: &mut u32, node: u32) {
         let run = tables.node(node);
         let [.., up, next] = run.links;
         if run.is_twin() {
@@ -132,18 +153,19 @@ impl SizeIndex {
     }
 
     /// The next class above this one that holds a run.
-    #[inline]
+    #[inline(always)]
     fn class_above(&self, class: Class) -> Option<Class> {
-        let same_row = self.columns[class.row as usize] & (!1 << class.column);
-        if same_row != 0 {
-            return Some(Class { row: class.row, column: same_row.trailing_zeros() });
+        let word = class.0 / 64;
+        let here = self.filled[word as usize] & (!1 << (class.0 % 64));
+        if here != 0 {
+            return Some(Class(word * 64 + here.trailing_zeros()));
         }
-        let rows = self.rows & (!1 << class.row);
-        if rows == 0 {
+        let words = self.words & (!1 << word);
+        if words == 0 {
             return None;
         }
-        let row = rows.trailing_zeros();
-        Some(Class { row, column: self.columns[row as usize].trailing_zeros() })
+        let word = words.trailing_zeros();
+        Some(Class(word * 64 + self.filled[word as usize].trailing_zeros()))
     }
 
     /// A run of at least `len`, the least of those that it looks at: those of the own class on
@@ -160,25 +182,38 @@ impl SizeIndex {
         visits: &mut u32,
     ) -> u32 {
         let class = Class::of(len);
-        let found =
-            least_of_at_least(tables, self.root(class), class.free_bits(), len, budget, visits);
-        if found != NONE {
-            return found;
+        let root = self.root(class);
+        if root != NONE {
+            // Most classes hold one size, and most requests repeat one.
+            if tables.node(root).len() == len {
+                *visits += 1;
+                return root;
+            }
+            let bits = class.free_bits();
+            let found = least_of_at_least(tables, root, bits, len, budget, visits);
+            if found != NONE {
+                return found;
+            }
         }
-        match self.class_above(class) {
-            Some(above) => least(tables, self.root(above), NONE, budget, visits),
-            None => NONE,
+        let Some(above) = self.class_above(class) else { return NONE };
+        let root = self.root(above);
+        let [low, high, ..] = tables.node(root).links;
+        if low == high {
+            // Two children are never one node: there are none.
+            *visits += 1;
+            return root;
         }
+        least(tables, root, NONE, budget, visits)
     }
 
     /// The largest run.
     pub(crate) fn largest(&self, tables: &impl Tables) -> u32 {
-        if self.rows == 0 {
+        if self.words == 0 {
             return NONE;
         }
-        let row = 31 - self.rows.leading_zeros();
-        let column = 31 - self.columns[row as usize].leading_zeros();
-        let mut at = self.root(Class { row, column });
+        let word = self.words.ilog2();
+        let class = Class(word * 64 + self.filled[word as usize].ilog2());
+        let mut at = self.root(class);
         let mut best = at;
         while at != NONE {
             let run = tables.node(at);
@@ -194,15 +229,13 @@ impl SizeIndex {
         best
     }
 
-    /// Every trie's class and root, for checks.
+    /// Every trie's class and root, and whether it is marked as filled, for checks.
     pub(crate) fn tries(&self) -> impl Iterator<Item = (Class, u32, bool)> + '_ {
-        (0..ROWS as u32).flat_map(move |row| {
-            (0..COLUMNS as u32).map(move |column| {
-                let class = Class { row, column };
-                let marked =
-                    self.rows >> row & 1 != 0 && self.columns[row as usize] >> column & 1 != 0;
-                (class, self.root(class), marked)
-            })
+        (0..CLASSES as u32).map(move |class| {
+            let word = class / 64;
+            let marked = self.words >> word & 1 != 0
+                && self.filled[word as usize] >> (class % 64) & 1 != 0;
+            (Class(class), self.root(Class(class)), marked)
         })
     }
 }

@@ -345,10 +345,12 @@ impl<'a> SpanMut<'a> {
         }
     }
 
-    /// Takes a free buddy at a multiple of 2^`align_order`: the granule. Touches one word and the
-    /// tree of whole words, with at most one split for each order.
+    /// Takes the first pieces of an order of the smallest free buddy that serves a block of it at
+    /// a multiple of 2^`align_order`: the first granule, and how many pieces, at most `most` (a
+    /// power of two) or as many as the buddy has in one word. Touches one word and the tree of
+    /// whole words, with at most one split for each order.
     #[inline(always)]
-    fn take(&mut self, order: u32, align_order: u32) -> Option<u32> {
+    fn take(&mut self, order: u32, align_order: u32, most: u32) -> Option<(u32, u32)> {
         let wanted = order.max(align_order);
         if wanted < WORD_ORDER {
             let ranks = self.read().ranks() >> (wanted + 1);
@@ -356,9 +358,10 @@ impl<'a> SpanMut<'a> {
                 let rank = wanted + 1 + ranks.trailing_zeros();
                 let word = self.words[BY_RANK + rank as usize].trailing_zeros();
                 let mut tree = self.read().tree(word);
-                let index = buddy_tree::take(&mut tree, order, wanted)?;
+                let taken_order = order + most.ilog2().min(rank - 1 - wanted);
+                let index = buddy_tree::take(&mut tree, taken_order, wanted.max(taken_order))?;
                 self.set_tree(word, rank, tree);
-                return Some(word * 64 + (index << order));
+                return Some((word * 64 + (index << taken_order), 1 << (taken_order - order)));
             }
         }
         let words = |order: u32| order.saturating_sub(WORD_ORDER);
@@ -366,14 +369,16 @@ impl<'a> SpanMut<'a> {
         let index = buddy_tree::take(&mut whole, words(order), words(wanted))?;
         self.set_whole_words(whole);
         let word = index << words(order);
-        if order < WORD_ORDER {
-            let mut tree = FULL;
-            for half in order..WORD_ORDER {
-                buddy_tree::give(&mut tree, half, 1);
-            }
-            self.set_tree(word, 0, tree);
+        if order >= WORD_ORDER {
+            return Some((word * 64, 1));
         }
-        Some(word * 64)
+        let taken_order = order + most.ilog2().min(WORD_ORDER - order);
+        let mut tree = FULL;
+        for half in taken_order..WORD_ORDER {
+            buddy_tree::give(&mut tree, half, 1);
+        }
+        self.set_tree(word, 0, tree);
+        Some((word * 64, 1 << (taken_order - order)))
     }
 
     /// Makes a buddy free.
@@ -401,18 +406,21 @@ impl<'a> SpanMut<'a> {
         *tags = *tags & !(15 << shift) | tag << shift;
     }
 
-    /// Takes a block of an order at a multiple of 2^`align_order`: the granule.
-    #[inline(always)]
+    /// Takes a block of an order at a multiple of 2^`align_order` and, if a larger buddy is split
+    /// for it, up to `spare` more behind it: the first granule, and how many blocks. Their
+    /// generations are to be set.
     pub(crate) fn allocate(
         &mut self,
         order: u32,
         align_order: u32,
-        generation: u32,
-    ) -> Option<u32> {
-        let granule = self.take(order, align_order)?;
-        self.set_tag(granule, u64::from(order) + 1);
-        self.set_generation(granule, generation);
-        Some(granule)
+        spare: u32,
+    ) -> Option<(u32, u32)> {
+        let most = 1 << (spare + 1).ilog2();
+        let (granule, count) = self.take(order, align_order, most)?;
+        for i in 0..count {
+            self.set_tag(granule + (i << order), u64::from(order) + 1);
+        }
+        Some((granule, count))
     }
 
     /// Stamps the block that starts at a granule; zero for one that is freed.
@@ -479,7 +487,9 @@ mod tests {
             assert_eq!(span.read().rank(), top + 1);
             for order in 0..=top {
                 for align in 0..=top {
-                    let granule = span.allocate(order, align, 9).unwrap();
+                    let (granule, count) = span.allocate(order, align, 0).unwrap();
+                    assert_eq!(count, 1);
+                    span.set_generation(granule, 9);
                     assert_eq!(granule % (1 << order.max(align)), 0);
                     assert_eq!(span.read().live_order(granule), Some(order));
                     assert_eq!(span.read().generation(granule), 9);
@@ -507,9 +517,10 @@ mod tests {
             let mut span = SpanMut::new(&mut table, granules);
             span.clear(0);
             for granule in 0..granules {
-                assert_eq!(span.allocate(0, 0, 1), Some(granule));
+                assert_eq!(span.allocate(0, 0, 0), Some((granule, 1)));
+                span.set_generation(granule, 1);
             }
-            assert_eq!(span.allocate(0, 0, 1), None);
+            assert_eq!(span.allocate(0, 0, 0), None);
             for i in 0..granules {
                 span.free(i * step % granules, 0);
                 assert_eq!(span.read().fault(), None);

@@ -132,7 +132,8 @@ impl Spans {
         Some(block)
     }
 
-    /// Takes a block of an order at an alignment from the open spans.
+    /// Takes a block of an order at an alignment from the open spans. If a larger buddy is split
+    /// for it, the pieces beside it wait in the quick list for the requests that often follow.
     pub(crate) fn allocate<S: Tables>(
         &mut self,
         table: &mut Table<S>,
@@ -141,10 +142,18 @@ impl Spans {
         generation: u32,
     ) -> Option<SpanBlock> {
         let slot = self.serving(order, align_order)?;
-        let inside = self.write(table, slot).allocate(order, align_order, generation)?;
+        let start = table.storage.node(self.read(table, slot).node()).start;
+        let spare = if align_order > order { 0 } else { self.quick.room(order) };
+        let mut span = self.write(table, slot);
+        let (inside, count) = span.allocate(order, align_order, spare)?;
+        span.set_generation(inside, generation);
+        for i in (1..count).rev() {
+            let inside = inside + (i << order);
+            self.write(table, slot).set_generation(inside, 0);
+            self.quick.keep(SpanBlock { slot, granule: start + inside, order });
+        }
         self.add_live(table, slot);
         self.relist(table, slot);
-        let start = table.storage.node(self.read(table, slot).node()).start;
         Some(SpanBlock { slot, granule: start + inside, order })
     }
 

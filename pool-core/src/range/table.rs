@@ -4,6 +4,14 @@ use super::error::Metadata;
 use super::node::{NONE, Node, State};
 use super::storage::sealed::Tables;
 
+/// A free piece and its extent in granules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreeRun {
+    pub(crate) node: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u64,
+}
+
 /// The node table: storage, the spare nodes, and the ends of the chain.
 pub(crate) struct Table<S> {
     pub(crate) storage: S,
@@ -43,18 +51,18 @@ impl<S: Tables> Table<S> {
     /// caller has [required](Self::require) it.
     #[inline(always)]
     pub(crate) fn insert(&mut self, before: u32, after: u32, node: Node) -> u32 {
-        let index = if self.spare == NONE {
+        let fresh = self.spare == NONE;
+        let index = if fresh { self.touched } else { self.spare };
+        let spare = self.storage.node_mut(index);
+        if fresh {
             self.touched += 1;
-            self.touched - 1
         } else {
-            let index = self.spare;
-            self.spare = self.storage.node(index).after();
-            index
-        };
+            self.spare = spare.after();
+        }
+        *spare = node.between(before, after);
         self.used += 1;
-        *self.storage.node_mut(index) = node.between(before, after);
-        self.join(before, index);
-        self.join(index, after);
+        self.set_after(before, index);
+        self.set_before(after, index);
         index
     }
 
@@ -64,39 +72,56 @@ impl<S: Tables> Table<S> {
         self.insert(before, after, node)
     }
 
-    /// Makes two pieces neighbours (`NONE`: the other is at an end).
+    /// Notes what is behind a piece (`NONE`: what is first).
     #[inline(always)]
-    fn join(&mut self, before: u32, after: u32) {
-        if before == NONE {
+    fn set_after(&mut self, piece: u32, after: u32) {
+        if piece == NONE {
             self.first = after;
         } else {
-            self.storage.node_mut(before).set_after(after);
+            self.storage.node_mut(piece).set_after(after);
         }
-        if after == NONE {
+    }
+
+    /// Notes what is before a piece (`NONE`: what is last).
+    #[inline(always)]
+    fn set_before(&mut self, piece: u32, before: u32) {
+        if piece == NONE {
             self.last = before;
         } else {
-            self.storage.node_mut(after).set_before(before);
+            self.storage.node_mut(piece).set_before(before);
         }
     }
 
     /// Takes a node out of the chain and makes it spare.
     #[inline(always)]
     pub(crate) fn remove(&mut self, index: u32) {
-        let node = self.storage.node(index);
-        let (before, after) = (node.before(), node.after());
-        self.join(before, after);
         let spare = core::mem::replace(&mut self.spare, index);
         let node = self.storage.node_mut(index);
-        node.set_state(State::Unused);
-        node.set_after(spare);
+        let (before, after) = (node.before(), node.after());
+        node.make_unused(spare);
         self.used -= 1;
+        self.set_after(before, after);
+        self.set_before(after, before);
+    }
+
+    /// The neighbour as a free run, if it is one.
+    #[inline(always)]
+    pub(crate) fn free_run(&self, neighbour: u32) -> Option<FreeRun> {
+        if neighbour == NONE {
+            return None;
+        }
+        let node = self.storage.node(neighbour);
+        (node.state() == State::Free).then(|| FreeRun {
+            node: neighbour,
+            start: node.start,
+            len: node.len(),
+        })
     }
 
     /// The neighbour, if it is free.
     #[inline]
     pub(crate) fn free_neighbour(&self, neighbour: u32) -> Option<u32> {
-        (neighbour != NONE && self.storage.node(neighbour).state() == State::Free)
-            .then_some(neighbour)
+        self.free_run(neighbour).map(|run| run.node)
     }
 
     /// How many spare nodes were used before, for checks.

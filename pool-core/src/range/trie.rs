@@ -22,24 +22,11 @@ pub(crate) fn side(key: u64, bit: u32) -> usize {
     (key >> bit & 1) as usize
 }
 
-/// Hangs `node` below `parent` on a side where there is none.
+/// Hangs `node`, which has no children, below `parent` on a side where there is none.
 #[inline]
 pub(crate) fn attach(tables: &mut impl Tables, parent: u32, side: usize, node: u32) {
     tables.node_mut(parent).links[side] = node;
-    let links = &mut tables.node_mut(node).links;
-    links[CHILDREN[0]] = NONE;
-    links[CHILDREN[1]] = NONE;
-    links[UP] = parent;
-}
-
-/// Makes `node` the root of an empty trie.
-#[inline]
-pub(crate) fn plant(tables: &mut impl Tables, root: &mut u32, node: u32) {
-    *root = node;
-    let links = &mut tables.node_mut(node).links;
-    links[CHILDREN[0]] = NONE;
-    links[CHILDREN[1]] = NONE;
-    links[UP] = NONE;
+    tables.node_mut(node).links[UP] = parent;
 }
 
 /// Points what pointed to `old` to `new`.

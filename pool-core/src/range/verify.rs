@@ -232,7 +232,7 @@ fn verify_sizes<S: Tables>(table: &Table<S>, index: &SizeIndex) -> Result<u32, V
     let tables = &table.storage;
     let mut count = 0;
     for (class, root, marked) in index.tries() {
-        hold((root != NONE) == marked, "a class and its mark differ", class.row)?;
+        hold((root != NONE) == marked, "a class and its mark differ", class.0)?;
         let mut twins = 0;
         count += verify_trie(table, root, |run, at| {
             hold(Class::of(run.len()) == class, "a run in another's class", at)?;
