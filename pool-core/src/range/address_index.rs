@@ -2,7 +2,7 @@
 //! each node.
 
 use super::node::NONE;
-use super::storage::sealed::Tables;
+use super::storage::sealed::Nodes;
 use super::trie::{self, CHILDREN, REST, UP};
 
 /// Bits of an offset.
@@ -15,11 +15,11 @@ pub(crate) struct AddressIndex {
 }
 
 #[inline]
-fn longest_below(tables: &impl Tables, node: u32) -> u64 {
+fn longest_below(tables: &(impl Nodes + ?Sized), node: u32) -> u64 {
     u64::from(tables.node(node).links[REST]) + 1
 }
 
-fn longest_of_subtree(tables: &impl Tables, node: u32) -> u64 {
+fn longest_of_subtree(tables: &(impl Nodes + ?Sized), node: u32) -> u64 {
     let run = tables.node(node);
     CHILDREN
         .into_iter()
@@ -29,7 +29,7 @@ fn longest_of_subtree(tables: &impl Tables, node: u32) -> u64 {
         .fold(run.len(), u64::max)
 }
 
-fn set_longest(tables: &mut impl Tables, node: u32, len: u64) {
+fn set_longest(tables: &mut (impl Nodes + ?Sized), node: u32, len: u64) {
     tables.node_mut(node).links[REST] = len.wrapping_sub(1) as u32;
 }
 
@@ -43,7 +43,13 @@ impl AddressIndex {
     }
 
     /// Gives a free run another place in the range and another length.
-    pub(crate) fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+    pub(crate) fn change(
+        &mut self,
+        tables: &mut (impl Nodes + ?Sized),
+        node: u32,
+        start: u32,
+        len: u64,
+    ) {
         self.remove(tables, node);
         let run = tables.node_mut(node);
         run.start = start;
@@ -52,7 +58,7 @@ impl AddressIndex {
     }
 
     /// Adds a free run. Visits at most one run for each bit of an offset.
-    pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
+    pub(crate) fn insert(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let run = tables.node_mut(node);
         run.links = [NONE; 4];
         let (key, len) = (u64::from(run.start), run.len());
@@ -78,7 +84,7 @@ impl AddressIndex {
     }
 
     /// Removes a free run. Visits at most two runs for each bit of an offset.
-    pub(crate) fn remove(&mut self, tables: &mut impl Tables, node: u32) {
+    pub(crate) fn remove(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let mut at = trie::remove(tables, &mut self.root, node);
         while at != NONE {
             let longest = longest_of_subtree(tables, at);
@@ -91,7 +97,7 @@ impl AddressIndex {
     /// offset, and the two below it.
     pub(crate) fn find(
         &self,
-        tables: &impl Tables,
+        tables: &(impl Nodes + ?Sized),
         len: u64,
         highest: bool,
         visits: &mut u32,
@@ -122,12 +128,12 @@ impl AddressIndex {
     }
 
     /// The length of the longest run, or zero.
-    pub(crate) fn longest(&self, tables: &impl Tables) -> u64 {
+    pub(crate) fn longest(&self, tables: &(impl Nodes + ?Sized)) -> u64 {
         if self.root == NONE { 0 } else { longest_below(tables, self.root) }
     }
 }
 
 /// Whether a node's note of the longest run below it is true, for checks.
-pub(crate) fn longest_is_true(tables: &impl Tables, node: u32) -> bool {
+pub(crate) fn longest_is_true(tables: &(impl Nodes + ?Sized), node: u32) -> bool {
     longest_below(tables, node) == longest_of_subtree(tables, node)
 }

@@ -1,5 +1,7 @@
 //! The allocator of one range: a request against spans and runs, in order.
 
+use core::num::NonZeroU64;
+
 use super::address_index::AddressIndex;
 use super::block::{Block, RangeStats, Visits};
 use super::buddies::{Buddies, order_of};
@@ -206,11 +208,11 @@ impl<S: Storage> OffsetAllocator<S> {
             books: Books::default(),
             generation: Generation::first(config.handle_seed),
             table: {
-                let nodes = table.storage.nodes() as usize;
+                let nodes = table.storage.count() as usize;
                 if nodes < needed {
                     return Err(ConfigError::TooFewNodes { nodes, needed });
                 }
-                table.first = NONE;
+                table.chain.first = NONE;
                 table
             },
         };
@@ -241,7 +243,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// assert!(matches!(refused, AllocError::OutOfMemory { .. }));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         let request = request.into();
         match self.try_allocate(request) {
@@ -292,28 +294,42 @@ impl<S: Storage> OffsetAllocator<S> {
     /// range.try_allocate(256)?;
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         let request = request.into();
         if let Some(len) = Need::plain_len(&request, &self.shape)
-            && let Some(block) = self.allocate_plainly(len)
+            && let (Some(handle), start) = self.allocate_plainly(len)
         {
-            return Ok(block);
+            let len = match handle.slot() {
+                Slot::Node(_) => len,
+                Slot::Granule(_) => len.next_power_of_two(),
+            };
+            return Ok(self.describe(handle, start, len));
         }
         self.allocate_at_last(&request)
     }
 
-    /// What most requests take: a block of an open span, or of the run that a first look shows.
+    /// What most requests take: a small block freed before, or the run that a first look shows.
+    /// The handle and the start, which fit registers.
     #[inline(always)]
-    fn allocate_plainly(&mut self, len: u64) -> Option<Block> {
-        let Free::Runs(runs, spans) = &mut self.free else { return None };
-        if len <= self.shape.small_granules {
-            let generation = self.generation.bits();
-            let block = spans.allocate_quickly(&mut self.table, order_of(len), generation)?;
-            return Some(self.admit_in_span(block));
-        }
-        let (node, start) = runs.claim_at_first_look(&mut self.table, len, self.generation)?;
-        Some(self.admit(Slot::Node(node), start, len))
+    fn allocate_plainly(&mut self, len: u64) -> (Option<Handle>, u32) {
+        let Free::Runs(runs, spans) = &mut self.free else { return (None, 0) };
+        let generation = self.generation;
+        let (slot, start, len) = if len <= self.shape.small_granules {
+            let order = order_of(len);
+            let block = spans.allocate_quickly(&mut self.table, order, generation.bits());
+            let Some(SpanBlock { granule, .. }) = block else { return (None, 0) };
+            (Slot::Granule(granule), granule, 1 << order)
+        } else {
+            let Table { storage, chain } = &mut self.table;
+            let claimed = match storage.slice() {
+                Some(nodes) => runs.claim_at_first_look(nodes, chain, len, generation),
+                None => runs.claim_at_first_look(storage, chain, len, generation),
+            };
+            let Some((node, start)) = claimed else { return (None, 0) };
+            (Slot::Node(node), start, len)
+        };
+        (Some(self.admit(slot, len)), start)
     }
 
     /// Every way to serve a request, in order.
@@ -372,9 +388,7 @@ impl<S: Storage> OffsetAllocator<S> {
         let Free::Buddies(buddies) = &mut self.free else { return Ok(None) };
         let Some(node) = buddies.find(&self.table, need, &mut 0) else { return Ok(None) };
         let node = buddies.claim(&mut self.table, node, need, self.generation)?;
-        let piece = self.table.storage.node(node);
-        let (start, len) = (u64::from(piece.start), piece.len());
-        Ok(Some(self.admit(Slot::Node(node), start, len)))
+        Ok(Some(self.admit_node(node)))
     }
 
     /// In order: an open span and a new one (small requests), the first look, the second look,
@@ -427,7 +441,7 @@ impl<S: Storage> OffsetAllocator<S> {
         let Some(place) = place else { return Ok(None) };
         let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
         let node = runs.claim(&mut self.table, place, need.len, self.generation)?;
-        Ok(Some(self.admit(Slot::Node(node), place.start, need.len)))
+        Ok(Some(self.admit_node(node)))
     }
 
     /// A block in an open span.
@@ -436,12 +450,9 @@ impl<S: Storage> OffsetAllocator<S> {
         let Free::Runs(_, spans) = &mut self.free else { return None };
         let generation = self.generation.bits();
         let block = spans.allocate(&mut self.table, order, align_order, generation)?;
-        Some(self.admit_in_span(block))
-    }
-
-    #[inline(always)]
-    fn admit_in_span(&mut self, block: SpanBlock) -> Block {
-        self.admit(Slot::Granule(block.granule), u64::from(block.granule), 1 << block.order)
+        let (granule, len) = (block.granule, 1 << block.order);
+        let handle = self.admit(Slot::Granule(granule), len);
+        Some(self.describe(handle, granule, len))
     }
 
     /// Opens a span, if there is a run for one.
@@ -487,10 +498,10 @@ impl<S: Storage> OffsetAllocator<S> {
         // Merging gives a node back for each neighbour before cutting takes any.
         self.table.require(pieces.saturating_sub(merged))?;
         let Some(node) = spans.close_empty(&mut self.table) else { return Ok(None) };
-        let node = runs.release(&mut self.table, node);
+        let node = runs.release_span(&mut self.table, node);
         let place = Place { node, start };
         let node = runs.claim(&mut self.table, place, len, self.generation)?;
-        Ok(Some(self.admit(Slot::Node(node), start, len)))
+        Ok(Some(self.admit_node(node)))
     }
 
     /// Where a request would lie in the run that closing the empty span would make.
@@ -515,23 +526,39 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Enters a new live block, stamped with the present generation, into the books.
     #[inline(always)]
-    fn admit(&mut self, slot: Slot, start: u64, len: u64) -> Block {
+    fn admit(&mut self, slot: Slot, len: u64) -> Handle {
         let handle = Handle::new(slot, self.generation);
         self.generation = self.generation.next();
         self.books.add(len);
-        Block { handle, offset_bytes: self.shape.bytes(start), size_bytes: self.shape.bytes(len) }
+        handle
     }
 
-    #[inline]
-    fn extent(&self, found: Found) -> (Slot, u64, u64) {
+    #[inline(always)]
+    fn describe(&self, handle: Handle, start: u32, len: u64) -> Block {
+        Block {
+            handle,
+            offset_bytes: self.shape.bytes(start.into()),
+            size_bytes: self.shape.bytes(len),
+        }
+    }
+
+    /// A new block outside spans.
+    fn admit_node(&mut self, node: u32) -> Block {
+        let piece = self.table.storage.node(node);
+        let (start, len) = (piece.start, piece.len());
+        let handle = self.admit(Slot::Node(node), len);
+        self.describe(handle, start, len)
+    }
+
+    /// The start and the length of a live block.
+    #[inline(always)]
+    fn extent(&self, found: Found) -> (u32, u64) {
         match found {
             Found::Node(node) => {
                 let piece = self.table.storage.node(node);
-                (Slot::Node(node), u64::from(piece.start), piece.len())
+                (piece.start, piece.len())
             }
-            Found::InSpan(block) => {
-                (Slot::Granule(block.granule), u64::from(block.granule), 1 << block.order)
-            }
+            Found::InSpan(block) => (block.granule, 1 << block.order),
         }
     }
 
@@ -546,7 +573,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// Finds the live block that a handle names.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, handle: Handle) -> Result<Found, HandleError> {
         let generation = handle.generation_bits();
         match handle.slot() {
@@ -588,29 +615,38 @@ impl<S: Storage> OffsetAllocator<S> {
     /// assert_eq!(range.free(block.handle()), Err(HandleError::Stale));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, handle: Handle) -> Result<Block, HandleError> {
-        let found = self.find(handle)?;
-        let (_, start, len) = self.extent(found);
+        match self.release(handle) {
+            (Some(len), start) => Ok(self.describe(handle, start, len.get())),
+            (None, _) => Err(self.find(handle).err().unwrap_or(HandleError::Stale)),
+        }
+    }
+
+    /// Frees a block: its length and start, which fit registers. `None` if there is no such block.
+    #[inline(always)]
+    fn release(&mut self, handle: Handle) -> (Option<NonZeroU64>, u32) {
+        let Ok(found) = self.find(handle) else { return (None, 0) };
+        let (start, len) = self.extent(found);
         match (&mut self.free, found) {
             (Free::Runs(runs, _), Found::Node(node)) => {
-                runs.release(&mut self.table, node);
+                let Table { storage, chain } = &mut self.table;
+                match storage.slice() {
+                    Some(nodes) => runs.release(nodes, chain, node),
+                    None => runs.release(storage, chain, node),
+                };
             }
             (Free::Runs(runs, spans), Found::InSpan(block)) => {
                 if let Some(node) = spans.free(&mut self.table, block) {
-                    runs.release_cold(&mut self.table, node);
+                    runs.release_span(&mut self.table, node);
                 }
             }
             (Free::Buddies(buddies), Found::Node(node)) => buddies.release(&mut self.table, node),
             // `find` names spans only where there are some.
-            (Free::Buddies(_), Found::InSpan(..)) => return Err(HandleError::Foreign),
+            (Free::Buddies(_), Found::InSpan(_)) => return (None, 0),
         }
         self.books.remove(len);
-        Ok(Block {
-            handle,
-            offset_bytes: self.shape.bytes(start),
-            size_bytes: self.shape.bytes(len),
-        })
+        (NonZeroU64::new(len), start)
     }
 
     /// The live block that a handle names.
@@ -630,12 +666,8 @@ impl<S: Storage> OffsetAllocator<S> {
     /// ```
     #[inline]
     pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
-        let (_, start, len) = self.extent(self.find(handle)?);
-        Ok(Block {
-            handle,
-            offset_bytes: self.shape.bytes(start),
-            size_bytes: self.shape.bytes(len),
-        })
+        let (start, len) = self.extent(self.find(handle)?);
+        Ok(self.describe(handle, start, len))
     }
 
     /// Whether a request would be served now (but for missing metadata).

@@ -35,7 +35,7 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn blocks(&self) -> impl Iterator<Item = Piece> + '_ {
-        Blocks { range: self, node: self.table.first, granule: 0 }
+        Blocks { range: self, node: self.table.chain.first, granule: 0 }
     }
 
     /// The open spans in address order.

@@ -9,7 +9,7 @@ use super::handle::Generation;
 use super::need::Need;
 use super::node::{NONE, Node, State};
 use super::request::Options;
-use super::storage::sealed::Tables;
+use super::storage::sealed::{Nodes, Tables};
 use super::table::Table;
 
 /// Orders: pieces of 2^0 to 2^32 granules.
@@ -53,7 +53,7 @@ impl Buddies {
     }
 
     #[inline]
-    fn link(&mut self, tables: &mut impl Tables, node: u32) {
+    fn link(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let order = order_of(tables.node(node).len());
         let next = core::mem::replace(&mut self.lists[order as usize], node);
         let piece = tables.node_mut(node);
@@ -67,7 +67,7 @@ impl Buddies {
     }
 
     #[inline]
-    fn unlink(&mut self, tables: &mut impl Tables, node: u32) {
+    fn unlink(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let piece = tables.node(node);
         let order = order_of(piece.len());
         let [next, previous, ..] = piece.links;
@@ -220,7 +220,7 @@ impl Buddies {
         table.require(pieces(capacity, end).count() as u32)?;
         for (start, len) in pieces(capacity, end) {
             let piece = Node::piece(State::Live, start as u32, len);
-            let piece = table.insert_after(table.last, piece);
+            let piece = table.insert_after(table.chain.last, piece);
             self.release(table, piece);
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Buddies {
     /// Free granules at the end of the range.
     pub(crate) fn free_tail<S: Tables>(table: &Table<S>) -> u64 {
         let mut tail = 0;
-        let mut at = table.last;
+        let mut at = table.chain.last;
         while let Some(piece) = table.free_neighbour(at) {
             let piece = table.storage.node(piece);
             tail += piece.len();
@@ -248,7 +248,7 @@ impl Buddies {
         let end = capacity - less;
         // The free piece that the new end cuts through, and the nodes that go before it.
         let mut given_back = 0;
-        let mut cut = table.last;
+        let mut cut = table.chain.last;
         while u64::from(table.storage.node(cut).start) > end {
             given_back += 1;
             cut = table.storage.node(cut).before();
@@ -257,7 +257,7 @@ impl Buddies {
         let kept = pieces(start, end).count() as u32;
         table.require(kept.saturating_sub(given_back + 1))?;
         loop {
-            let last = table.last;
+            let last = table.chain.last;
             self.unlink(&mut table.storage, last);
             table.remove(last);
             if last == cut {
@@ -266,7 +266,7 @@ impl Buddies {
         }
         for (start, len) in pieces(start, end) {
             let piece = Node::piece(State::Live, start as u32, len);
-            let piece = table.insert_after(table.last, piece);
+            let piece = table.insert_after(table.chain.last, piece);
             self.link(&mut table.storage, piece);
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Buddies {
     }
 
     /// The piece after this one in its order's list, for checks.
-    pub(crate) fn next(tables: &impl Tables, node: u32) -> u32 {
+    pub(crate) fn next(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
         tables.node(node).links[NEXT]
     }
 

@@ -41,9 +41,8 @@ mod tests {
 
     #[test]
     fn every_length_lies_in_its_class() {
-        let near_powers = (0..=32u32).flat_map(|k| {
-            (-40..=40i64).filter_map(move |d| u64::try_from((1i64 << k) + d).ok())
-        });
+        let near_powers = (0..=32u32)
+            .flat_map(|k| (-40..=40i64).filter_map(move |d| u64::try_from((1i64 << k) + d).ok()));
         for len in (1..1 << 20).chain(near_powers).filter(|len| (1..=1 << 32).contains(len)) {
             let class = Class::of(len);
             assert!((class.0 as usize) < CLASSES, "{len}");

@@ -75,12 +75,12 @@ impl<S: Storage> OffsetAllocator<S> {
         }
         match &mut self.free {
             Free::Runs(runs, spans) => {
-                let run = self.table.free_neighbour(self.table.last);
+                let run = self.table.free_neighbour(self.table.chain.last);
                 let run_len = run.map_or(0, |run| self.table.storage.node(run).len());
                 if less > run_len
                     && let Some(span) = spans.close_empty(&mut self.table)
                 {
-                    runs.release(&mut self.table, span);
+                    runs.release_span(&mut self.table, span);
                 }
                 runs.shrink(&mut self.table, less);
             }
@@ -109,7 +109,7 @@ impl<S: Storage> OffsetAllocator<S> {
                 {
                     return end - start;
                 }
-                let run = self.table.free_neighbour(self.table.last);
+                let run = self.table.free_neighbour(self.table.chain.last);
                 run.map_or(0, |run| self.table.storage.node(run).len())
             }
             Free::Buddies(_) => Buddies::free_tail(&self.table),

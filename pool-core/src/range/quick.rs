@@ -11,8 +11,16 @@ use super::spans::SpanBlock;
 /// Orders that have a list: blocks of up to 256 granules.
 const ORDERS: usize = 9;
 
-/// Blocks in a list.
-const DEPTH: usize = 16;
+/// The most blocks in a list.
+const DEPTH: usize = 32;
+
+/// The most granules in a list: half a MiB in all lists together at 256 bytes.
+const GRANULES: usize = 1024;
+
+/// How many blocks of an order are kept.
+fn depth(order: usize) -> usize {
+    (GRANULES >> order).min(DEPTH)
+}
 
 /// Freed blocks of spans that still look taken to their spans.
 pub(crate) struct QuickLists {
@@ -40,6 +48,9 @@ impl QuickLists {
         let order = block.order as usize;
         let Some(len) = self.lens.get_mut(order) else { return false };
         let Some(place) = self.blocks[order].get_mut(usize::from(*len)) else { return false };
+        if usize::from(*len) >= depth(order) {
+            return false;
+        }
         *place = (block.slot, block.granule);
         *len += 1;
         true
@@ -47,7 +58,8 @@ impl QuickLists {
 
     /// How many more blocks of an order can be kept.
     pub(crate) fn room(&self, order: u32) -> u32 {
-        self.lens.get(order as usize).map_or(0, |&len| DEPTH as u32 - u32::from(len))
+        let len = self.lens.get(order as usize);
+        len.map_or(0, |&len| depth(order as usize) as u32 - u32::from(len))
     }
 
     /// Any block, the smallest first.

@@ -83,7 +83,7 @@ impl<S: Storage> OffsetAllocator<S> {
                 if len > Runs::most_len(&self.table, node)
                     && let Some(span) = spans.close_empty(&mut self.table)
                 {
-                    runs.release(&mut self.table, span);
+                    runs.release_span(&mut self.table, span);
                 }
                 runs.resize(&mut self.table, node, len);
             }

@@ -7,8 +7,8 @@ use super::need::Need;
 use super::node::{NONE, Node, State};
 use super::request::Options;
 use super::size_index::{LOOK, SizeIndex};
-use super::storage::sealed::Tables;
-use super::table::Table;
+use super::storage::sealed::{Nodes, Tables};
+use super::table::{Chain, Table, free_run};
 use super::trie::REST;
 
 /// A budget that every search ends within.
@@ -36,7 +36,7 @@ pub(crate) enum Runs {
 
 impl Runs {
     #[inline(always)]
-    fn index(&mut self, tables: &mut impl Tables, node: u32) {
+    fn index(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
             Self::BySize(index) => index.insert(tables, node),
             Self::ByAddress(index) => index.insert(tables, node),
@@ -44,7 +44,7 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+    fn change(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32, start: u32, len: u64) {
         match self {
             Self::BySize(index) => index.change(tables, node, start, len),
             Self::ByAddress(index) => index.change(tables, node, start, len),
@@ -52,7 +52,7 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn unindex(&mut self, tables: &mut impl Tables, node: u32) {
+    fn unindex(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
             Self::BySize(index) => index.remove(tables, node),
             Self::ByAddress(index) => index.remove(tables, node),
@@ -132,25 +132,25 @@ impl Runs {
     /// Cuts a live block of a length out of the run that a first look shows, at its low end:
     /// its node and its start. `None` if there is no such run or no node.
     #[inline(always)]
-    pub(crate) fn claim_at_first_look<S: Tables>(
+    pub(crate) fn claim_at_first_look(
         &mut self,
-        table: &mut Table<S>,
+        nodes: &mut (impl Nodes + ?Sized),
+        chain: &mut Chain,
         len: u64,
         generation: Generation,
-    ) -> Option<(u32, u64)> {
-        let tables = &table.storage;
+    ) -> Option<(u32, u32)> {
         let node = match self {
             Self::BySize(index) => {
-                let first = index.find(tables, len, LOOK, &mut 0);
-                if first == NONE { NONE } else { lowest_of_equals(tables, first) }
+                let first = index.find(nodes, len, LOOK, &mut 0);
+                if first == NONE { NONE } else { lowest_of_equals(nodes, first) }
             }
-            Self::ByAddress(index) => index.find(tables, len, false, &mut 0),
+            Self::ByAddress(index) => index.find(nodes, len, false, &mut 0),
         };
         if node == NONE {
             return None;
         }
-        let start = u64::from(tables.node(node).start);
-        Some((self.claim_low(table, node, len, generation).ok()?, start))
+        let start = nodes.node(node).start;
+        Some((self.claim_low(nodes, chain, node, len, generation).ok()?, start))
     }
 
     /// Cuts a live block out of a free run; what is left stays free. Returns the block's node.
@@ -163,7 +163,7 @@ impl Runs {
     ) -> Result<u32, Metadata> {
         let Place { node, start } = place;
         if start == u64::from(table.storage.node(node).start) {
-            self.claim_low(table, node, len, generation)
+            self.claim_low(&mut table.storage, &mut table.chain, node, len, generation)
         } else {
             self.claim_inside(table, place, len, generation)
         }
@@ -171,25 +171,26 @@ impl Runs {
 
     /// The same at the low end of the run.
     #[inline(always)]
-    fn claim_low<S: Tables>(
+    fn claim_low(
         &mut self,
-        table: &mut Table<S>,
+        nodes: &mut (impl Nodes + ?Sized),
+        chain: &mut Chain,
         node: u32,
         len: u64,
         generation: Generation,
     ) -> Result<u32, Metadata> {
-        let run = table.storage.node(node);
+        let run = nodes.node(node);
         let (start, run_len, before) = (run.start, run.len(), run.before());
         if run_len == len {
-            self.unindex(&mut table.storage, node);
-            table.storage.node_mut(node).make_live(generation.bits());
+            self.unindex(nodes, node);
+            nodes.node_mut(node).make_live(generation.bits());
             return Ok(node);
         }
-        table.require(1)?;
+        chain.require(nodes, 1)?;
         // The rest keeps the run's node, and with luck its place in the index.
         let rest = (u64::from(start) + len) as u32;
-        self.change(&mut table.storage, node, rest, run_len - len);
-        Ok(table.insert(before, node, Node::live(start, len, generation.bits())))
+        self.change(nodes, node, rest, run_len - len);
+        Ok(chain.insert(nodes, before, node, Node::live(start, len, generation.bits())))
     }
 
     /// The same where free granules are left before the block.
@@ -218,41 +219,45 @@ impl Runs {
 
     /// Makes a piece free and merges it with its free neighbours. Returns the run it is part of.
     #[inline(always)]
-    pub(crate) fn release<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
-        let piece = table.storage.node(node);
+    pub(crate) fn release(
+        &mut self,
+        nodes: &mut (impl Nodes + ?Sized),
+        chain: &mut Chain,
+        node: u32,
+    ) -> u32 {
+        let piece = nodes.node(node);
         let (start, len) = (piece.start, piece.len());
         let (before, after) = (piece.before(), piece.after());
-        match (table.free_run(before), table.free_run(after)) {
+        match (free_run(nodes, before), free_run(nodes, after)) {
             (None, None) => {
-                table.storage.node_mut(node).set_state(State::Free);
-                self.index(&mut table.storage, node);
+                nodes.node_mut(node).set_state(State::Free);
+                self.index(nodes, node);
                 node
             }
             (None, Some(after)) => {
-                table.remove(node);
-                self.change(&mut table.storage, after.node, start, len + after.len);
+                chain.remove(nodes, node);
+                self.change(nodes, after.node, start, len + after.len);
                 after.node
             }
             (Some(before), None) => {
-                table.remove(node);
-                self.change(&mut table.storage, before.node, before.start, before.len + len);
+                chain.remove(nodes, node);
+                self.change(nodes, before.node, before.start, before.len + len);
                 before.node
             }
             (Some(before), Some(after)) => {
-                table.remove(node);
-                self.unindex(&mut table.storage, after.node);
-                table.remove(after.node);
+                chain.remove(nodes, node);
+                self.unindex(nodes, after.node);
+                chain.remove(nodes, after.node);
                 let len = before.len + len + after.len;
-                self.change(&mut table.storage, before.node, before.start, len);
+                self.change(nodes, before.node, before.start, len);
                 before.node
             }
         }
     }
 
     /// The same for a span that is closed.
-    #[cold]
-    pub(crate) fn release_cold<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
-        self.release(table, node)
+    pub(crate) fn release_span<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
+        self.release(&mut table.storage, &mut table.chain, node)
     }
 
     /// The longest length that a live piece can have where it lies.
@@ -295,21 +300,22 @@ impl Runs {
         capacity: u64,
         more: u64,
     ) -> Result<(), Metadata> {
-        if let Some(last) = table.free_neighbour(table.last) {
+        if let Some(last) = table.free_neighbour(table.chain.last) {
             let run = table.storage.node(last);
             let (start, len) = (run.start, run.len());
             self.change(&mut table.storage, last, start, len + more);
             return Ok(());
         }
         table.require(1)?;
-        let run = table.insert_after(table.last, Node::piece(State::Free, capacity as u32, more));
+        let run =
+            table.insert_after(table.chain.last, Node::piece(State::Free, capacity as u32, more));
         self.index(&mut table.storage, run);
         Ok(())
     }
 
     /// Takes granules away from the end, which is free for at least that long.
     pub(crate) fn shrink<S: Tables>(&mut self, table: &mut Table<S>, less: u64) {
-        let last = table.last;
+        let last = table.chain.last;
         let run = table.storage.node(last);
         let (start, len) = (run.start, run.len());
         if len == less {
@@ -334,7 +340,7 @@ impl Runs {
 
 /// The lowest of a run and as many others of its length as are compared.
 #[inline(always)]
-fn lowest_of_equals(tables: &impl Tables, first: u32) -> u32 {
+fn lowest_of_equals(tables: &(impl Nodes + ?Sized), first: u32) -> u32 {
     let run = tables.node(first);
     let (mut best, mut best_start, mut at) = (first, run.start, run.links[REST]);
     for _ in 0..TIES {
@@ -353,7 +359,7 @@ fn lowest_of_equals(tables: &impl Tables, first: u32) -> u32 {
 /// The lowest (or highest) place in a run and as many others of its length as are compared.
 #[inline(always)]
 fn best_of_equals(
-    tables: &impl Tables,
+    tables: &(impl Nodes + ?Sized),
     need: &Need,
     first: u32,
     visits: &mut u32,
@@ -378,7 +384,7 @@ fn best_of_equals(
 }
 
 #[inline(always)]
-fn place_in(tables: &impl Tables, need: &Need, node: u32) -> Option<Place> {
+fn place_in(tables: &(impl Nodes + ?Sized), need: &Need, node: u32) -> Option<Place> {
     let run = tables.node(node);
     let start = need.place_in(u64::from(run.start), run.len())?;
     Some(Place { node, start })

@@ -2,7 +2,7 @@
 
 use super::class::{CLASSES, Class};
 use super::node::NONE;
-use super::storage::sealed::Tables;
+use super::storage::sealed::Nodes;
 use super::trie::{self, CHILDREN, REST, UP};
 
 /// Runs that a first look visits in one class before it settles for the best so far.
@@ -36,7 +36,13 @@ impl SizeIndex {
     /// for each bit of a size; none if the run is alone in its class and stays in it, as the
     /// large run that blocks are cut from does.
     #[inline(always)]
-    pub(crate) fn change(&mut self, tables: &mut impl Tables, node: u32, start: u32, len: u64) {
+    pub(crate) fn change(
+        &mut self,
+        tables: &mut (impl Nodes + ?Sized),
+        node: u32,
+        start: u32,
+        len: u64,
+    ) {
         let run = tables.node_mut(node);
         let (old_class, class) = (Class::of(run.len()), Class::of(len));
         let alone = run.links == [NONE; 4];
@@ -56,7 +62,7 @@ impl SizeIndex {
 
     /// Adds a free run. Visits at most one run for each bit of a size.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, tables: &mut impl Tables, node: u32) {
+    pub(crate) fn insert(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let run = tables.node_mut(node);
         run.links = [NONE; 4];
         let class = Class::of(run.len());
@@ -65,7 +71,7 @@ impl SizeIndex {
 
     /// Removes a free run. Visits at most one run for each bit of a size.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, tables: &mut impl Tables, node: u32) {
+    pub(crate) fn remove(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
         let run = tables.node(node);
         let class = Class::of(run.len());
         if run.links == [NONE; 4] {
@@ -89,7 +95,7 @@ impl SizeIndex {
 
     /// Puts a run without links into its class.
     #[inline(always)]
-    fn place(&mut self, tables: &mut impl Tables, class: Class, node: u32) {
+    fn place(&mut self, tables: &mut (impl Nodes + ?Sized), class: Class, node: u32) {
         let root = &mut self.roots[class.0 as usize];
         if *root != NONE {
             return Self::insert_below(tables, *root, class.free_bits(), node);
@@ -101,7 +107,7 @@ impl SizeIndex {
     }
 
     #[inline]
-    fn insert_below(tables: &mut impl Tables, root: u32, mut bit: u32, node: u32) {
+    fn insert_below(tables: &mut (impl Nodes + ?Sized), root: u32, mut bit: u32, node: u32) {
         let len = tables.node(node).len();
         let mut at = root;
         loop {
@@ -121,7 +127,7 @@ impl SizeIndex {
     }
 
     #[inline]
-    fn add_twin(tables: &mut impl Tables, first: u32, node: u32) {
+    fn add_twin(tables: &mut (impl Nodes + ?Sized), first: u32, node: u32) {
         let next = tables.node(first).links[REST];
         tables.node_mut(first).links[REST] = node;
         let twin = tables.node_mut(node);
@@ -135,7 +141,7 @@ impl SizeIndex {
 
     /// Takes a run that is not alone out of its class.
     #[inline]
-    fn detach(tables: &mut impl Tables, root: &mut u32, node: u32) {
+    fn detach(tables: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) {
         let run = tables.node(node);
         let [.., up, next] = run.links;
         if run.is_twin() {
@@ -176,7 +182,7 @@ impl SizeIndex {
     #[inline(always)]
     pub(crate) fn find(
         &self,
-        tables: &impl Tables,
+        tables: &(impl Nodes + ?Sized),
         len: u64,
         budget: u32,
         visits: &mut u32,
@@ -207,7 +213,7 @@ impl SizeIndex {
     }
 
     /// The largest run.
-    pub(crate) fn largest(&self, tables: &impl Tables) -> u32 {
+    pub(crate) fn largest(&self, tables: &(impl Nodes + ?Sized)) -> u32 {
         if self.words == 0 {
             return NONE;
         }
@@ -233,8 +239,8 @@ impl SizeIndex {
     pub(crate) fn tries(&self) -> impl Iterator<Item = (Class, u32, bool)> + '_ {
         (0..CLASSES as u32).map(move |class| {
             let word = class / 64;
-            let marked = self.words >> word & 1 != 0
-                && self.filled[word as usize] >> (class % 64) & 1 != 0;
+            let marked =
+                self.words >> word & 1 != 0 && self.filled[word as usize] >> (class % 64) & 1 != 0;
             (Class(class), self.root(Class(class)), marked)
         })
     }
@@ -243,7 +249,7 @@ impl SizeIndex {
 /// The least run of at least `len` in the trie of its class.
 #[inline]
 fn least_of_at_least(
-    tables: &impl Tables,
+    tables: &(impl Nodes + ?Sized),
     root: u32,
     mut bit: u32,
     len: u64,
@@ -279,7 +285,13 @@ fn least_of_at_least(
 
 /// The least of `best` and the runs of a trie on the way to its least.
 #[inline]
-fn least(tables: &impl Tables, root: u32, best: u32, mut budget: u32, visits: &mut u32) -> u32 {
+fn least(
+    tables: &(impl Nodes + ?Sized),
+    root: u32,
+    best: u32,
+    mut budget: u32,
+    visits: &mut u32,
+) -> u32 {
     let mut best = best;
     let mut best_len = if best == NONE { u64::MAX } else { tables.node(best).len() };
     let mut at = root;

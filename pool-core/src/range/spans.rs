@@ -170,7 +170,11 @@ impl Spans {
     /// Frees a live block. Returns the node of its span, to be given back to the runs, if that
     /// is a second span without a live block: then it is no span any more.
     #[inline(always)]
-    pub(crate) fn free<S: Tables>(&mut self, table: &mut Table<S>, block: SpanBlock) -> Option<u32> {
+    pub(crate) fn free<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        block: SpanBlock,
+    ) -> Option<u32> {
         let inside = self.inside(block.granule);
         let mut span = self.write(table, block.slot);
         span.set_generation(inside, 0);

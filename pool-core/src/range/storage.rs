@@ -26,18 +26,42 @@ impl<S: sealed::Tables> Storage for S {}
 pub(crate) mod sealed {
     use super::{Metadata, Node, Shape};
 
-    /// The tables behind a range. Indices come from the tables themselves, so that an index out
-    /// of bounds is a fault of this crate.
-    pub trait Tables {
-        /// Whether [`replenish`](Self::replenish) can help.
-        const GROWS: bool;
-
-        /// How many nodes there are.
-        fn nodes(&self) -> u32;
-
+    /// Nodes by index. Indices come from the nodes themselves, so that one out of bounds is a
+    /// fault of this crate.
+    pub trait Nodes {
         fn node(&self, index: u32) -> &Node;
 
         fn node_mut(&mut self, index: u32) -> &mut Node;
+
+        /// How many nodes there are.
+        fn count(&self) -> u32;
+    }
+
+    impl Nodes for [Node] {
+        #[inline(always)]
+        fn node(&self, index: u32) -> &Node {
+            &self[index as usize]
+        }
+
+        #[inline(always)]
+        fn node_mut(&mut self, index: u32) -> &mut Node {
+            &mut self[index as usize]
+        }
+
+        #[inline(always)]
+        fn count(&self) -> u32 {
+            self.len() as u32
+        }
+    }
+
+    /// The tables behind a range.
+    pub trait Tables: Nodes {
+        /// Whether [`replenish`](Self::replenish) can help.
+        const GROWS: bool;
+
+        /// All nodes as one slice, if they are: the way that a request takes, in which a node
+        /// is found in one step.
+        fn slice(&mut self) -> Option<&mut [Node]>;
 
         /// How many spans there are tables for.
         fn span_slots(&self) -> u32;

@@ -7,7 +7,7 @@
 //! large chunks by size in tries of this kind.)
 
 use super::node::NONE;
-use super::storage::sealed::Tables;
+use super::storage::sealed::Nodes;
 
 /// Links of a free node in a trie: the two children, the parent, and one for the index's use.
 pub(crate) const CHILDREN: [usize; 2] = [0, 1];
@@ -24,14 +24,14 @@ pub(crate) fn side(key: u64, bit: u32) -> usize {
 
 /// Hangs `node`, which has no children, below `parent` on a side where there is none.
 #[inline]
-pub(crate) fn attach(tables: &mut impl Tables, parent: u32, side: usize, node: u32) {
+pub(crate) fn attach(tables: &mut (impl Nodes + ?Sized), parent: u32, side: usize, node: u32) {
     tables.node_mut(parent).links[side] = node;
     tables.node_mut(node).links[UP] = parent;
 }
 
 /// Points what pointed to `old` to `new`.
 #[inline]
-fn redirect(tables: &mut impl Tables, root: &mut u32, old: u32, new: u32) {
+fn redirect(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
     let parent = tables.node(old).links[UP];
     if parent == NONE {
         *root = new;
@@ -44,7 +44,7 @@ fn redirect(tables: &mut impl Tables, root: &mut u32, old: u32, new: u32) {
 
 /// Puts `new`, which is in no trie, in the place of `old`.
 #[inline]
-pub(crate) fn replace(tables: &mut impl Tables, root: &mut u32, old: u32, new: u32) {
+pub(crate) fn replace(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
     redirect(tables, root, old, new);
     let [low, high, parent, _] = tables.node(old).links;
     let links = &mut tables.node_mut(new).links;
@@ -61,7 +61,7 @@ pub(crate) fn replace(tables: &mut impl Tables, root: &mut u32, old: u32, new: u
 /// Takes `node` out: a leaf below it takes its place. Returns the lowest node whose children
 /// have changed (`NONE` if none has).
 #[inline]
-pub(crate) fn remove(tables: &mut impl Tables, root: &mut u32, node: u32) -> u32 {
+pub(crate) fn remove(tables: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) -> u32 {
     let leaf = leaf_below(tables, node);
     let parent = tables.node(leaf).links[UP];
     redirect(tables, root, leaf, NONE);
@@ -73,7 +73,7 @@ pub(crate) fn remove(tables: &mut impl Tables, root: &mut u32, node: u32) -> u32
 }
 
 #[inline]
-fn leaf_below(tables: &impl Tables, node: u32) -> u32 {
+fn leaf_below(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
     let mut leaf = node;
     loop {
         let [low, high, ..] = tables.node(leaf).links;
@@ -86,7 +86,7 @@ fn leaf_below(tables: &impl Tables, node: u32) -> u32 {
 
 /// The node after `node` when a trie is walked from the top, each node before its children, the
 /// low child first. For checks; needs no stack.
-pub(crate) fn next(tables: &impl Tables, node: u32) -> u32 {
+pub(crate) fn next(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
     let [low, high, ..] = tables.node(node).links;
     if low != NONE {
         return low;

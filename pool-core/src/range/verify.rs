@@ -108,7 +108,7 @@ impl<S: Storage> OffsetAllocator<S> {
             }
             before = index;
         }
-        hold(self.table.last == before, "the chain ends elsewhere", before)?;
+        hold(self.table.chain.last == before, "the chain ends elsewhere", before)?;
         hold(end == self.shape.capacity, "the chain does not end at the capacity", before)?;
         Ok(totals)
     }

@@ -5,7 +5,7 @@ use super::super::error::Metadata;
 use super::super::node::{NONE, Node};
 use super::super::span;
 use super::NO_SPAN;
-use super::sealed::Tables;
+use super::sealed::{Nodes, Tables};
 
 /// Storage lent by the caller: a slice of nodes and a slice of words for spans.
 ///
@@ -53,21 +53,29 @@ impl<'a> Borrowed<'a> {
     }
 }
 
+impl Nodes for Borrowed<'_> {
+    #[inline(always)]
+    fn node(&self, index: u32) -> &Node {
+        self.nodes.node(index)
+    }
+
+    #[inline(always)]
+    fn node_mut(&mut self, index: u32) -> &mut Node {
+        self.nodes.node_mut(index)
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.nodes.count()
+    }
+}
+
 impl Tables for Borrowed<'_> {
     const GROWS: bool = false;
 
-    fn nodes(&self) -> u32 {
-        self.nodes.len() as u32
-    }
-
-    #[inline]
-    fn node(&self, index: u32) -> &Node {
-        &self.nodes[index as usize]
-    }
-
-    #[inline]
-    fn node_mut(&mut self, index: u32) -> &mut Node {
-        &mut self.nodes[index as usize]
+    #[inline(always)]
+    fn slice(&mut self) -> Option<&mut [Node]> {
+        Some(self.nodes)
     }
 
     fn span_slots(&self) -> u32 {

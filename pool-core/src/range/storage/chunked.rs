@@ -8,7 +8,7 @@ use super::super::error::Metadata;
 use super::super::node::{NONE, Node};
 use super::super::span;
 use super::NO_SPAN;
-use super::sealed::Tables;
+use super::sealed::{Nodes, Tables};
 
 /// Nodes in every chunk after the first: 128 KiB.
 const CHUNK_NODES: usize = 4096;
@@ -36,7 +36,7 @@ impl Chunked {
     fn add_nodes(&mut self, missing: u32) -> bool {
         let chunks = (missing as usize).div_ceil(CHUNK_NODES);
         let before = self.more.len();
-        if self.nodes() as usize + chunks * CHUNK_NODES > NONE as usize
+        if self.count() as usize + chunks * CHUNK_NODES > NONE as usize
             || self.more.try_reserve(chunks).is_err()
         {
             return false;
@@ -72,34 +72,37 @@ fn filled<T: Clone>(len: usize, value: T) -> Option<Box<[T]>> {
     Some(items.into_boxed_slice())
 }
 
+impl Nodes for Chunked {
+    #[inline]
+    fn node(&self, index: u32) -> &Node {
+        let index = index as usize;
+        match index.checked_sub(self.first.len()) {
+            None => &self.first[index],
+            Some(later) => &self.more[later / CHUNK_NODES][later % CHUNK_NODES],
+        }
+    }
+
+    #[inline]
+    fn node_mut(&mut self, index: u32) -> &mut Node {
+        let index = index as usize;
+        match index.checked_sub(self.first.len()) {
+            None => &mut self.first[index],
+            Some(later) => &mut self.more[later / CHUNK_NODES][later % CHUNK_NODES],
+        }
+    }
+
+    #[inline]
+    fn count(&self) -> u32 {
+        (self.first.len() + self.more.len() * CHUNK_NODES) as u32
+    }
+}
+
 impl Tables for Chunked {
     const GROWS: bool = true;
 
-    #[inline]
-    fn nodes(&self) -> u32 {
-        (self.first.len() + self.more.len() * CHUNK_NODES) as u32
-    }
-
     #[inline(always)]
-    fn node(&self, index: u32) -> &Node {
-        let index = index as usize;
-        match self.first.get(index) {
-            Some(node) => node,
-            None => {
-                let index = index - self.first.len();
-                &self.more[index / CHUNK_NODES][index % CHUNK_NODES]
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn node_mut(&mut self, index: u32) -> &mut Node {
-        let index = index as usize;
-        if index < self.first.len() {
-            return &mut self.first[index];
-        }
-        let index = index - self.first.len();
-        &mut self.more[index / CHUNK_NODES][index % CHUNK_NODES]
+    fn slice(&mut self) -> Option<&mut [Node]> {
+        self.more.is_empty().then_some(&mut self.first)
     }
 
     fn span_slots(&self) -> u32 {
