@@ -58,6 +58,29 @@ fn exactly_the_hole_is_found() {
     }
 }
 
+/// Of holes of one size the lowest serves, in whatever order they were freed: what is live stays
+/// together.
+#[test]
+fn of_equal_holes_the_lowest_serves() {
+    for placement in FITS {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut range = range_of(10_000, placement);
+            let holes = [(); 3].map(|()| {
+                let hole = range.allocate(300 * GRANULE).unwrap();
+                range.allocate(GRANULE).unwrap();
+                hole
+            });
+            for at in order {
+                range.free(holes[at].handle()).unwrap();
+            }
+            for hole in holes {
+                let served = range.allocate(300 * GRANULE).unwrap();
+                assert_eq!(served.offset_bytes(), hole.offset_bytes(), "{placement:?}, {order:?}");
+            }
+        }
+    }
+}
+
 /// Many runs in the request's own class, all but one too small: the one is found wherever it lies
 /// among them.
 #[test]

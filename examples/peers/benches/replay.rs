@@ -41,9 +41,9 @@ struct Options {
     #[arg(long)]
     no_capacity: bool,
 
-    /// Passes of each allocator over each trace
-    #[arg(long, default_value_t = 25)]
-    passes: u32,
+    /// Passes of each allocator over each trace; without it, as many as the trace is short
+    #[arg(long)]
+    passes: Option<u32>,
 
     /// What cargo passes to every benchmark
     #[arg(long, hide = true)]
@@ -73,8 +73,11 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let traces =
-        if options.traces.is_empty() { vec![BUNDLED.into()] } else { options.traces.clone() };
+    let traces = if options.traces.is_empty() {
+        vec![std::fs::canonicalize(BUNDLED).unwrap_or_else(|_| BUNDLED.into())]
+    } else {
+        options.traces.clone()
+    };
     let mut out = std::io::stdout();
     // Of each trace, the times of ours over the rivals'.
     let mut ratios: Vec<[Option<f64>; RIVALS.len()]> = Vec::new();
@@ -116,7 +119,8 @@ fn measure<'a>(
     let bytes = Script::new(trace, 1);
     let mut contest = contest(&script, &bytes);
     let mut best = vec![(Best::default(), 0); contest.len()];
-    for _ in 0..options.passes.max(1) {
+    let passes = options.passes.unwrap_or_else(|| passes_for(script.operations()));
+    for _ in 0..passes.max(1) {
         for (contestant, (best, failures)) in contest.iter_mut().zip(&mut best) {
             let pass = contestant.pass()?;
             best.add(pass);
@@ -138,6 +142,12 @@ fn measure<'a>(
         });
     }
     Ok(rows)
+}
+
+/// Some two million operations for each allocator, in 25 passes to 500.
+fn passes_for(operations: usize) -> u32 {
+    let passes = (2_000_000 / operations.max(1)).clamp(25, 500);
+    u32::try_from(passes).unwrap_or(500)
 }
 
 /// All allocators, on a script in granules and, for host objects, the same in bytes.

@@ -23,29 +23,34 @@ pub struct Exchange {
 /// use peers::churn::Churn;
 /// use pool_mock::reference::BestFit;
 ///
-/// let churn = Churn::new(100, 1000, 7);
+/// let churn = Churn::new(100, 100, 1000, 7);
 /// let mut range = BestFit::new(churn.capacity_granules(150));
 /// let mut live = churn.fill(&mut range);
 /// assert_eq!(churn.run(&mut range, &mut live), 0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Churn {
-    /// The sizes of the blocks that are live at the start.
+    /// The sizes of the first blocks.
     pub first: Vec<u32>,
-    /// What follows.
+    /// What follows until the holes are spread, before anything is measured.
+    pub warm_up: Vec<Exchange>,
+    /// What is measured.
     pub exchanges: Vec<Exchange>,
 }
 
 impl Churn {
-    /// Draws a program of `live` blocks (at least one) and so many exchanges.
+    /// Draws a program of `live` blocks (at least one), so many exchanges to warm up and so many
+    /// to measure.
     #[must_use]
-    pub fn new(live: u32, exchanges: u32, seed: u64) -> Self {
+    pub fn new(live: u32, warm_up: u32, exchanges: u32, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let first = (0..live.max(1)).map(|_| size(&mut rng)).collect();
-        let exchanges = (0..exchanges)
-            .map(|_| Exchange { slot: rng.u32(0..live.max(1)), granules: size(&mut rng) })
-            .collect();
-        Self { first, exchanges }
+        let live = live.max(1);
+        let first = (0..live).map(|_| size(&mut rng)).collect();
+        let mut draw = |count| {
+            let exchange = |_| Exchange { slot: rng.u32(0..live), granules: size(&mut rng) };
+            (0..count).map(exchange).collect()
+        };
+        Self { first, warm_up: draw(warm_up), exchanges: draw(exchanges) }
     }
 
     /// So many hundredths of what is live at the start.
@@ -55,24 +60,31 @@ impl Churn {
         (live * percent).div_ceil(100)
     }
 
-    /// Allocates the blocks that are live at the start.
+    /// Allocates the first blocks and warms up; returns the live blocks.
     pub fn fill<P: Placer>(&self, placer: &mut P) -> Vec<Option<P::Block>> {
-        self.first.iter().map(|granules| placer.place(u64::from(*granules))).collect()
+        let mut live: Vec<_> =
+            self.first.iter().map(|granules| placer.place(u64::from(*granules))).collect();
+        run(&self.warm_up, placer, &mut live);
+        live
     }
 
     /// Does the exchanges; returns how many requests were refused.
     pub fn run<P: Placer>(&self, placer: &mut P, live: &mut [Option<P::Block>]) -> u64 {
-        let mut failures = 0;
-        for exchange in &self.exchanges {
-            let slot = &mut live[exchange.slot as usize];
-            if let Some(block) = slot.take() {
-                placer.release(block);
-            }
-            *slot = placer.place(u64::from(exchange.granules));
-            failures += u64::from(slot.is_none());
-        }
-        failures
+        run(&self.exchanges, placer, live)
     }
+}
+
+fn run<P: Placer>(exchanges: &[Exchange], placer: &mut P, live: &mut [Option<P::Block>]) -> u64 {
+    let mut failures = 0;
+    for exchange in exchanges {
+        let slot = &mut live[exchange.slot as usize];
+        if let Some(block) = slot.take() {
+            placer.release(block);
+        }
+        *slot = placer.place(u64::from(exchange.granules));
+        failures += u64::from(slot.is_none());
+    }
+    failures
 }
 
 #[expect(

@@ -83,7 +83,7 @@ impl Subject {
     /// ```
     /// use peers::{churn::Churn, subject::Subject};
     ///
-    /// let churn = Churn::new(1000, 1000, 7);
+    /// let churn = Churn::new(1000, 0, 1000, 7);
     /// for subject in Subject::ALL {
     ///     subject.run(&churn)?;
     /// }

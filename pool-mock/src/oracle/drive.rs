@@ -368,7 +368,7 @@ impl<'a> Driver<'a> {
         let answer = self.range.fits(ask.request());
         let right = match self.verdict(ask) {
             Verdict::Invalid | Verdict::TooLarge | Verdict::Judged(_, Promise::Cannot) => !answer,
-            Verdict::Judged(_, Promise::Must) => answer || (self.is_starved() && !self.grows),
+            Verdict::Judged(_, Promise::Must) => answer,
             Verdict::Judged(_, Promise::May) => true,
         };
         if !right {
@@ -475,13 +475,11 @@ impl<'a> Driver<'a> {
             span => span,
         };
         let old = live.place.granules;
-        let (target, sure, most) = if let Some(home) = home {
-            let most = self.model.most_buddy(&live.place, &home);
-            (granules.checked_next_power_of_two().unwrap_or(u64::MAX), most, most)
+        let (target, most) = if let Some(home) = home {
+            let rounded = granules.checked_next_power_of_two().unwrap_or(u64::MAX);
+            (rounded, self.model.most_buddy(&live.place, &home))
         } else {
-            let end = live.place.end();
-            let sure = old + self.model.free_after_narrow(end);
-            (granules, sure, old + self.model.free_after(end))
+            (granules, old + self.model.free_after(live.place.end()))
         };
         if u64::from(self.stats.nodes) + self.most_new_nodes() > self.shape.granules.into() {
             // A table that grows has as many nodes as it had granules; the twin's may have more.
@@ -515,12 +513,11 @@ impl<'a> Driver<'a> {
                 Effect::Changed
             }
             Err(ResizeError::NoRoom { size_bytes: asked, most_bytes }) => {
-                if target <= sure {
-                    return wrong(format!("{target} granules: there is room for {sure}"));
+                if target <= most {
+                    return wrong(format!("{target} granules: there is room for {most}"));
                 }
-                let told_most = [sure, most].map(|granules| self.to_bytes(granules));
-                if asked != size_bytes || !told_most.contains(&most_bytes) {
-                    return wrong(format!("NoRoom with at most {told_most:?} bytes"));
+                if asked != size_bytes || most_bytes != self.to_bytes(most) {
+                    return wrong(format!("NoRoom with at most {} bytes", self.to_bytes(most)));
                 }
                 Effect::Nothing
             }

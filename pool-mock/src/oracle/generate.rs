@@ -75,7 +75,9 @@ fn shape(header: &[u8; SHAPE_BYTES]) -> Shape {
         2 => Storage::Borrowed { nodes: NodeBudget::Ample, spans: Shape::MOST_GROWTH },
         _ => Storage::Borrowed {
             nodes: if budget % 2 == 0 {
-                NodeBudget::Blocks(u32::from(budget / 2 % 32))
+                // Mostly few: then one sequence in many needs every node of the promise.
+                let blocks = u32::from(budget / 2 % 32);
+                NodeBudget::Blocks(1 + blocks * blocks / 48)
             } else {
                 NodeBudget::Nodes(u32::from(budget / 2 % 64))
             },
@@ -127,7 +129,8 @@ fn push_operations(shape: &Shape, record: [u8; RECORD_BYTES], out: &mut Vec<Oper
         26 => out.push(Operation::Grow { bytes: end_bytes(shape, mode, value) }),
         27 if mode % 2 == 0 => out.push(Operation::ShrinkTail { plus: small_step(value) - 2 }),
         27 => out.push(Operation::Shrink { bytes: end_bytes(shape, mode, value) }),
-        28 => out.push(Operation::Query(pick)),
+        28 if mode % 4 == 0 => out.push(Operation::Query(pick)),
+        28 => out.push(Operation::Misuse(Forgery::Stale(first))),
         29 => {
             if let Operation::Allocate { size, align_bytes, options, split_limit, .. } = allocate()
             {

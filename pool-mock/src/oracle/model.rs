@@ -271,11 +271,6 @@ impl Model {
         self.free.runs.iter().find(|run| run.start == start).map_or(0, |run| run.granules)
     }
 
-    /// The same with every span as a wall.
-    pub(crate) fn free_after_narrow(&self, start: u64) -> u64 {
-        self.free.narrow_runs.iter().find(|run| run.start == start).map_or(0, |run| run.granules)
-    }
-
     /// Free granules at the end of the range.
     pub(crate) fn free_tail(&self) -> u64 {
         let in_span = self.spans.iter().rev().find(|span| !self.all_free(span));

@@ -23,6 +23,24 @@ pub enum Step {
 ///
 /// A slot is used again as soon as its block is freed, so the table that a replay keeps has one
 /// entry for each block of the most that are live at once, and the replay looks nothing up.
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::{Trace, replay::Script};
+///
+/// let log = "Action,Pointer,Size,Stream\n\
+///            allocate,0xa0,257,0\n\
+///            allocate,0xb0,100,0\n\
+///            free,0xa0,257,0\n";
+/// let script = Script::new(&Trace::read(log.as_bytes())?, 256);
+/// assert_eq!(script.operations(), 3);
+/// assert_eq!((script.peak_live_blocks(), script.peak_live_granules()), (2, 3));
+/// assert_eq!((script.granule_bytes(), script.peak_live_bytes()), (256, 768));
+/// let sizes: Vec<_> = script.steps_and_bytes().map(|(_, size_bytes)| size_bytes).collect();
+/// assert_eq!(sizes, [257, 100, 0]);
+/// # Ok::<(), pool_mock::LogError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Script {
     steps: Vec<Step>,

@@ -10,6 +10,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use peers::{churn::Churn, subject::Subject};
 
+/// Instructions are counted fifty times slower than they run.
+const MOST_WARM_UP: u32 = 200_000;
+
 #[derive(Parser)]
 struct Options {
     /// What to run on; `none` does nothing, for the cost of the program around it
@@ -22,7 +25,8 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let churn = Churn::new(options.live, options.exchanges, 1);
+    let warm_up = options.live.min(MOST_WARM_UP);
+    let churn = Churn::new(options.live, warm_up, options.exchanges, 1);
     match options.allocator.run(&churn) {
         Ok(failures) => {
             println!("{failures} requests refused");

@@ -14,8 +14,8 @@ use super::TooLarge;
 /// use pool_mock::replay::Placer;
 ///
 /// let mut range = Offset::new(100, 10)?;
-/// let block = range.place(100).unwrap();
-/// assert!(range.place(1).is_none());
+/// let block = range.place(64).unwrap();
+/// assert!(range.place(37).is_none());
 /// range.release(block);
 /// # Ok::<(), peers::foreign::TooLarge>(())
 /// ```
