@@ -394,13 +394,18 @@ impl<S: Storage> OffsetAllocator<S> {
     /// In order: an open span and a new one (small requests), the first look, the second look,
     /// the granules of the empty span, a free buddy of any span.
     fn allocate_from_runs_or_spans(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
+        let mut missing = None;
         if self.is_small(need) {
             let block = self.allocate_in_spans(need);
             if block.is_some() {
                 return Ok(block);
             }
-            if self.open_span_for(need)? {
-                return Ok(self.allocate_in_spans(need));
+            match self.open_span_for(need) {
+                Ok(true) => return Ok(self.allocate_in_spans(need)),
+                Ok(false) => {}
+                Err(Metadata::Span) => return Err(Metadata::Span),
+                // Without nodes to cut a span out, the block itself may still find some.
+                Err(nodes) => missing = Some(nodes),
             }
         }
         let block = self.allocate_from_runs(need)?;
@@ -411,7 +416,11 @@ impl<S: Storage> OffsetAllocator<S> {
         if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
             return self.allocate_over_empty_span(start, need.len);
         }
-        Ok(self.allocate_in_settled_spans(need))
+        let block = self.allocate_in_settled_spans(need);
+        match missing {
+            Some(missing) if block.is_none() => Err(missing),
+            _ => Ok(block),
+        }
     }
 
     /// A free buddy of an open span, the last blocks freed merged with it if that is what it
@@ -455,28 +464,46 @@ impl<S: Storage> OffsetAllocator<S> {
         Some(self.describe(handle, granule, len))
     }
 
-    /// Opens a span, if there is a run for one.
+    /// Opens a span, if there is a run for one, or makes the empty one whole.
     fn open_span_for(&mut self, need: &Need) -> Result<bool, Metadata> {
-        if need.has(Options::NO_NEW_SPAN) || self.span_orders(need).is_none() {
-            return Ok(false);
-        }
         let Free::Runs(runs, spans) = &mut self.free else { return Ok(false) };
         let len = u64::from(self.shape.span_granules);
-        let span = Need { len, align: len, ..*need };
-        let place = runs
-            .first_look(&self.table, &span, &mut 0)
-            .or_else(|| runs.second_look(&self.table, &span, &mut 0));
-        let Some(place) = place else { return Ok(false) };
-        let number = (place.start / len) as u32;
-        if !spans.has_room(&self.table, number) {
-            return if S::GROWS { Err(Metadata::Span) } else { Ok(false) };
+        if need.has(Options::NO_NEW_SPAN) || need.align > len {
+            return Ok(false);
         }
-        // Without nodes to cut a span out, the block itself may still find some.
-        let Ok(node) = runs.claim(&mut self.table, place, len, self.generation) else {
+        if spans.empty_node(&self.table) != NONE {
+            // There is one, but for blocks that were freed and not merged.
+            spans.settle(&mut self.table);
+            return Ok(true);
+        }
+        let Some(place) = Self::place_for_span(&self.table, runs, need, len) else {
             return Ok(false);
         };
+        if !spans.has_room(&self.table, (place.start / len) as u32) {
+            return if S::GROWS { Err(Metadata::Span) } else { Ok(false) };
+        }
+        let node = runs.claim(&mut self.table, place, len, self.generation)?;
         spans.open(&mut self.table, node);
         Ok(true)
+    }
+
+    /// Where a new span of a length would lie, if it serves the request.
+    fn place_for_span(table: &Table<S>, runs: &Runs, need: &Need, len: u64) -> Option<Place> {
+        if need.align > len {
+            return None;
+        }
+        let span = Need { len, align: len, ..*need };
+        runs.first_look(table, &span, &mut 0).or_else(|| runs.second_look(table, &span, &mut 0))
+    }
+
+    /// Whether a small request would be served by opening a span.
+    fn would_open_span(&self, runs: &Runs, spans: &Spans, need: &Need) -> bool {
+        let len = u64::from(self.shape.span_granules);
+        self.is_small(need)
+            && !need.has(Options::NO_NEW_SPAN)
+            && Self::place_for_span(&self.table, runs, need, len).is_some_and(|place| {
+                S::GROWS || spans.has_room(&self.table, (place.start / len) as u32)
+            })
     }
 
     /// Closes the empty span and cuts a block out of the run that makes.
@@ -724,7 +751,8 @@ impl<S: Storage> OffsetAllocator<S> {
         }
         visits.served = runs.second_look(&self.table, &need, blocks).is_some()
             || Self::place_over_empty_span(&self.table, spans, &need).is_some()
-            || in_spans;
+            || in_spans
+            || self.would_open_span(runs, spans, &need);
         visits
     }
 

@@ -8,6 +8,9 @@ use super::storage::Storage;
 impl<S: Storage> OffsetAllocator<S> {
     /// Adds bytes at the end of the range, a whole number of granules. Returns the new capacity.
     ///
+    /// Lent storage knows as many places for spans as the range had when it was made: no span is
+    /// opened beyond them.
+    ///
     /// # Errors
     ///
     /// [`EndError`]; the range is as before.
@@ -28,6 +31,10 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn grow(&mut self, bytes: u64) -> Result<u64, EndError> {
+        self.with_metadata(|range| range.grow_by(bytes))
+    }
+
+    fn grow_by(&mut self, bytes: u64) -> Result<u64, EndError> {
         let more = self.whole_granules(bytes)?;
         let capacity = self.shape.capacity;
         let most = (1 << 32) - capacity;
@@ -67,6 +74,10 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn shrink(&mut self, bytes: u64) -> Result<u64, EndError> {
+        self.with_metadata(|range| range.shrink_by(bytes))
+    }
+
+    fn shrink_by(&mut self, bytes: u64) -> Result<u64, EndError> {
         let less = self.whole_granules(bytes)?;
         let capacity = self.shape.capacity;
         let tail = self.free_tail().min(capacity - 1);
@@ -90,6 +101,19 @@ impl<S: Storage> OffsetAllocator<S> {
         }
         self.shape.capacity = capacity - less;
         Ok(self.capacity_bytes())
+    }
+
+    /// Makes a call again with the metadata that it lacked, as long as there are more to be had.
+    fn with_metadata(
+        &mut self,
+        call: impl Fn(&mut Self) -> Result<u64, EndError>,
+    ) -> Result<u64, EndError> {
+        loop {
+            match call(self) {
+                Err(EndError::OutOfMetadata(missing)) if self.add_metadata(missing) => {}
+                result => return result,
+            }
+        }
     }
 
     fn whole_granules(&self, bytes: u64) -> Result<u64, EndError> {

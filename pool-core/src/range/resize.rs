@@ -46,6 +46,10 @@ impl<S: Storage> OffsetAllocator<S> {
             return Err(ResizeError::NoRoom { size_bytes, most_bytes: self.shape.bytes(most) });
         }
         let before = self.block(handle)?;
+        if let Err(missing) = self.table.require(self.nodes_to_shrink(found, len)) {
+            // Without them the block keeps its size.
+            self.add_metadata(missing);
+        }
         self.set_len(found, len);
         let after = self.block(handle)?;
         let granules = |block: Block| block.size_bytes() >> self.shape.granule_shift;
@@ -71,6 +75,18 @@ impl<S: Storage> OffsetAllocator<S> {
             (Free::Buddies(_), Found::Node(node)) => Buddies::most_len(&self.table, node),
             // There are no spans under buddy placement.
             (Free::Buddies(_), Found::InSpan(block)) => 1 << block.order,
+        }
+    }
+
+    /// The most nodes that a change to a length takes.
+    fn nodes_to_shrink(&self, found: Found, len: u64) -> u32 {
+        match (&self.free, found) {
+            (_, Found::InSpan(_)) => 0,
+            (Free::Runs(..), Found::Node(_)) => 1,
+            (Free::Buddies(_), Found::Node(node)) => {
+                let now = order_of(self.table.storage.node(node).len());
+                now.saturating_sub(order_of(len))
+            }
         }
     }
 

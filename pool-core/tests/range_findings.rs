@@ -1,0 +1,29 @@
+//! What the fuzz target found, each as the shortest sequence that shows it.
+
+use pool_core::Options;
+use pool_mock::oracle::{Case, Operation, Shape, Size, Verify, check};
+
+const fn outside(granules: u32) -> Operation {
+    Operation::allocate_with(Size::Granules(granules), Options::OUTSIDE_SPANS)
+}
+
+/// A small over-aligned request that only a new span has a place for: the shorter hole has no
+/// aligned place, and the longer one holds no size plus alignment. `fits` said no, `allocate`
+/// served it.
+#[test]
+fn fits_knows_the_place_that_a_new_span_gives() {
+    let case = Case {
+        shape: Shape::new(129).spans(64, 16),
+        operations: vec![
+            outside(1),
+            outside(16),
+            outside(47),
+            outside(64),
+            outside(1),
+            Operation::Free(3),
+            Operation::Free(1),
+            Operation::allocate_aligned(Size::Granules(2), 64 * 256),
+        ],
+    };
+    check(&case, Verify::EachStep).unwrap();
+}
