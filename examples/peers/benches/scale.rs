@@ -21,6 +21,17 @@ use peers::{
 };
 use pool_mock::replay::Placer;
 
+/// Exchanges before anything is measured, at most.
+const MOST_WARM_UP: u32 = 2_000_000;
+
+/// Ranges that are filled to look for visits have at most so many granules, some 10^5 to 10^6
+/// blocks: what a request visits depends on the lengths that are free, not on how many blocks
+/// there are.
+const MOST_SEARCHED_GRANULES: u64 = 1 << 26;
+
+/// Runs with a look at the clock around each operation, at most.
+const MOST_SINGLE_RUNS: u32 = 3;
+
 #[derive(Parser)]
 struct Options {
     /// How many blocks are live, a row each
@@ -73,12 +84,12 @@ fn time(options: &Options) -> Result<(), Box<dyn Error>> {
         2,
     );
     for &live in &options.live {
-        let churn = Churn::new(live, live, options.exchanges, 1);
+        let churn = Churn::new(live, live.min(MOST_WARM_UP), options.exchanges, 1);
         for subject in Subject::ALL {
             let passes = options.passes.max(1);
             let (ns_per_operation, failures) = subject.with(&churn, &mut Whole { passes })?;
             let mut each = Each { least: Vec::new(), clock: clock_cost() };
-            for _ in 0..passes {
+            for _ in 0..passes.min(MOST_SINGLE_RUNS) {
                 subject.with(&churn, &mut each)?;
             }
             each.least.sort_unstable();
@@ -106,7 +117,7 @@ fn time(options: &Options) -> Result<(), Box<dyn Error>> {
     println!(
         "p99.99 and worst: of single operations, each the best of {} runs of the same program, \
          the clock's own time taken off.",
-        options.passes.max(1)
+        options.passes.clamp(1, MOST_SINGLE_RUNS)
     );
     Ok(())
 }
@@ -188,12 +199,12 @@ fn most_visits(subject: Subject, churn: &Churn) -> Result<Option<MostVisits>, Bo
     drop(range);
     let blocks = u32::try_from(churn.first.len())?;
     let mut others = Vec::new();
-    if let Some(mut range) = subject.range(churn)? {
-        others.push(visits::in_a_full_range(&mut range, 100_000, 3));
-    }
+    let capacity = churn.capacity_granules(subject.capacity_percent()).min(MOST_SEARCHED_GRANULES);
+    let mut range = ours::range(capacity, placement, 1000)?;
+    others.push(visits::in_a_full_range(&mut range, 100_000, 3));
     // Lengths in one class of each octave; walls of no more blocks than the program has.
     for granules in [33, 65, 129, 520, 1040, 4100, 100_000] {
-        let capacity = (u64::from(blocks) * u64::from(granules)).min(1 << 31);
+        let capacity = (u64::from(blocks) * u64::from(granules)).min(MOST_SEARCHED_GRANULES);
         let mut range = ours::range(capacity, placement, 1000)?;
         others.push(visits::behind_a_wall(&mut range, granules, 4));
     }
