@@ -5,13 +5,12 @@ use super::node::NONE;
 use super::storage::sealed::Nodes;
 use super::trie::{self, CHILDREN, REST, UP};
 
-/// Bits of an offset.
-const BITS: u32 = 32;
-
 /// Free runs by address. A node's fourth link is the length less one of the longest run in the
 /// subtree below and including it.
 pub(crate) struct AddressIndex {
     root: u32,
+    /// The bits that offsets have had so far: the trie is at most this deep.
+    bits: u32,
 }
 
 #[inline]
@@ -33,13 +32,46 @@ fn set_longest(tables: &mut (impl Nodes + ?Sized), node: u32, len: u64) {
     tables.node_mut(node).links[REST] = len.wrapping_sub(1) as u32;
 }
 
+/// Notes the longest run below each node from here up to the root.
+fn note_longest(tables: &mut (impl Nodes + ?Sized), node: u32) {
+    let mut at = node;
+    while at != NONE {
+        let longest = longest_of_subtree(tables, at);
+        set_longest(tables, at, longest);
+        at = tables.node(at).links[UP];
+    }
+}
+
 impl AddressIndex {
     pub(crate) fn new() -> Self {
-        Self { root: NONE }
+        Self { root: NONE, bits: 0 }
     }
 
     pub(crate) fn root(&self) -> u32 {
         self.root
+    }
+
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Makes the trie one bit deeper at the top: every offset in it has a zero there, so any node
+    /// may be the root, and all others lie on its low side.
+    fn deepen(&mut self, tables: &mut (impl Nodes + ?Sized)) {
+        self.bits += 1;
+        if self.root == NONE {
+            return;
+        }
+        let leaf = trie::leaf_below(tables, self.root);
+        self.remove(tables, leaf);
+        let below = self.root;
+        tables.node_mut(leaf).links = [NONE; 4];
+        if below != NONE {
+            trie::attach(tables, leaf, CHILDREN[0], below);
+        }
+        self.root = leaf;
+        let longest = longest_of_subtree(tables, leaf);
+        set_longest(tables, leaf, longest);
     }
 
     /// Gives a free run another place in the range and another length.
@@ -50,6 +82,11 @@ impl AddressIndex {
         start: u32,
         len: u64,
     ) {
+        let run = tables.node_mut(node);
+        if run.start == start {
+            run.set_len(len);
+            return note_longest(tables, node);
+        }
         self.remove(tables, node);
         let run = tables.node_mut(node);
         run.start = start;
@@ -63,12 +100,15 @@ impl AddressIndex {
         run.links = [NONE; 4];
         let (key, len) = (u64::from(run.start), run.len());
         set_longest(tables, node, len);
+        while key >> self.bits != 0 {
+            self.deepen(tables);
+        }
         if self.root == NONE {
             self.root = node;
             return;
         }
         let mut at = self.root;
-        let mut bit = BITS;
+        let mut bit = self.bits;
         loop {
             if longest_below(tables, at) < len {
                 set_longest(tables, at, len);
@@ -85,12 +125,8 @@ impl AddressIndex {
 
     /// Removes a free run. Visits at most two runs for each bit of an offset.
     pub(crate) fn remove(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let mut at = trie::remove(tables, &mut self.root, node);
-        while at != NONE {
-            let longest = longest_of_subtree(tables, at);
-            set_longest(tables, at, longest);
-            at = tables.node(at).links[UP];
-        }
+        let lowest = trie::remove(tables, &mut self.root, node);
+        note_longest(tables, lowest);
     }
 
     /// The lowest (or highest) run of at least `len`. Visits at most one run for each bit of an

@@ -71,6 +71,7 @@ pub struct OffsetAllocator<S: Storage> {
 }
 
 /// The free granules of a range, as its placement keeps them.
+#[expect(clippy::large_enum_variant, reason = "there is no heap to put the larger one on")]
 pub(super) enum Free {
     /// Best fit and first fit.
     Runs(Runs, Spans),

@@ -74,13 +74,13 @@ impl Buddies {
         if next != NONE {
             tables.node_mut(next).links[PREVIOUS] = previous;
         }
-        if previous != NONE {
-            tables.node_mut(previous).links[NEXT] = next;
-        } else {
+        if previous == NONE {
             self.lists[order as usize] = next;
             if next == NONE {
                 self.orders &= !(1 << order);
             }
+        } else {
+            tables.node_mut(previous).links[NEXT] = next;
         }
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Place {
     pub(crate) start: u64,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is no heap to put the larger one on")]
 /// The free runs of a range under one of the two orders in which they are searched.
 pub(crate) enum Runs {
     /// Best fit.
@@ -82,7 +83,7 @@ impl Runs {
         visits: &mut u32,
     ) -> Option<Place> {
         if matches!(self, Self::ByAddress(_)) && need.has(Options::LIMIT_SPLIT) {
-            return self.walk(table, need, visits);
+            return walk(table, need, visits);
         }
         let lens = [need.len, need.sure_len()];
         let searches = if need.align == 1 { 1 } else { 2 };
@@ -116,17 +117,6 @@ impl Runs {
                 if node == NONE { None } else { place_in(tables, need, node) }
             }
         }
-    }
-
-    /// The lowest (or highest) place of all, by a walk over every piece.
-    fn walk<S: Tables>(&self, table: &Table<S>, need: &Need, visits: &mut u32) -> Option<Place> {
-        let places = table
-            .chain()
-            .inspect(|_| *visits += 1)
-            .filter(|&node| table.storage.node(node).state() == State::Free)
-            .filter_map(|node| place_in(&table.storage, need, node));
-        let highest = need.has(Options::HIGH_END);
-        places.reduce(|a, b| if highest { b } else { a })
     }
 
     /// Cuts a live block of a length out of the run that a first look shows, at its low end:
@@ -388,4 +378,15 @@ fn place_in(tables: &(impl Nodes + ?Sized), need: &Need, node: u32) -> Option<Pl
     let run = tables.node(node);
     let start = need.place_in(u64::from(run.start), run.len())?;
     Some(Place { node, start })
+}
+
+/// The lowest (or highest) place of all, by a walk over every piece.
+fn walk<S: Tables>(table: &Table<S>, need: &Need, visits: &mut u32) -> Option<Place> {
+    let places = table
+        .chain()
+        .inspect(|_| *visits += 1)
+        .filter(|&node| table.storage.node(node).state() == State::Free)
+        .filter_map(|node| place_in(&table.storage, need, node));
+    let highest = need.has(Options::HIGH_END);
+    places.reduce(|a, b| if highest { b } else { a })
 }

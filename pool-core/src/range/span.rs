@@ -159,7 +159,7 @@ impl<'a> Span<'a> {
             let mut tree = self.tree(word);
             let mut stays_in_word = true;
             for (granule, order) in unmerged().filter(in_word) {
-                stays_in_word = buddy_tree::give(&mut tree, order, granule % 64 >> order);
+                stays_in_word = buddy_tree::give(&mut tree, order, (granule % 64) >> order);
             }
             if !stays_in_word {
                 buddy_tree::give_up_to_whole(&mut whole, 0, word);
@@ -201,7 +201,8 @@ impl<'a> Span<'a> {
     /// Whether a naturally aligned piece is free and merged.
     pub(crate) fn is_free(self, granule: u32, order: u32) -> bool {
         let word = granule / 64;
-        if order < WORD_ORDER && buddy_tree::is_free(&self.tree(word), order, granule % 64 >> order)
+        if order < WORD_ORDER
+            && buddy_tree::is_free(&self.tree(word), order, (granule % 64) >> order)
         {
             return true;
         }
@@ -388,7 +389,7 @@ impl<'a> SpanMut<'a> {
         if order < WORD_ORDER {
             let mut tree = self.read().tree(word);
             let rank = buddy_tree::rank(&tree);
-            let in_word = buddy_tree::give(&mut tree, order, granule % 64 >> order);
+            let in_word = buddy_tree::give(&mut tree, order, (granule % 64) >> order);
             self.set_tree(word, rank, tree);
             if !in_word {
                 self.give_words(0, word);
@@ -453,7 +454,7 @@ impl<'a> SpanMut<'a> {
     fn take_at(&mut self, granule: u32, order: u32) {
         let word = granule / 64;
         let mut tree = self.read().tree(word);
-        let index = granule % 64 >> order;
+        let index = (granule % 64) >> order;
         if order < WORD_ORDER && buddy_tree::is_free(&tree, order, index) {
             let rank = buddy_tree::rank(&tree);
             buddy_tree::take_at(&mut tree, order, index);

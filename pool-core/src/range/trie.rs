@@ -72,8 +72,9 @@ pub(crate) fn remove(tables: &mut (impl Nodes + ?Sized), root: &mut u32, node: u
     if parent == node { leaf } else { parent }
 }
 
+/// Some node below this one, or itself, that has no children.
 #[inline]
-fn leaf_below(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
+pub(crate) fn leaf_below(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
     let mut leaf = node;
     loop {
         let [low, high, ..] = tables.node(leaf).links;

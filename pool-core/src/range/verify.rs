@@ -135,7 +135,7 @@ impl<S: Storage> OffsetAllocator<S> {
         };
         let piece = self.table.storage.node(index);
         let granules = self.shape.span_granules;
-        let whole = piece.len() == u64::from(granules) && piece.start % granules == 0;
+        let whole = piece.len() == u64::from(granules) && piece.start.is_multiple_of(granules);
         hold(whole, "a span of a wrong size or alignment", index)?;
         let slot = piece.links[0];
         let mapped = self.table.storage.span_at(piece.start / granules) == slot;
@@ -261,7 +261,7 @@ fn verify_sizes<S: Tables>(table: &Table<S>, index: &SizeIndex) -> Result<u32, V
 fn verify_addresses<S: Tables>(table: &Table<S>, index: &AddressIndex) -> Result<u32, VerifyError> {
     let root = index.root();
     verify_trie(table, root, |_, at| {
-        let placed = is_on_its_path(table, root, at, u32::BITS, |run| u64::from(run.start));
+        let placed = is_on_its_path(table, root, at, index.bits(), |run| u64::from(run.start));
         hold(placed, "a run that a search for its offset does not pass", at)?;
         let noted = address_index::longest_is_true(&table.storage, at);
         hold(noted, "a wrong note of the longest run below", at)
