@@ -155,7 +155,7 @@ fn contest<'a>(script: &'a Script, bytes: &'a Script) -> Vec<Box<dyn Contestant 
     let blocks = script.peak_live_blocks().saturating_mul(2);
     let mut contest: Vec<Box<dyn Contestant>> = Vec::new();
     for (placement, name) in ours::PLACEMENTS {
-        let make = move |granules| ours::range(granules, placement, blocks);
+        let make = move |granules| ours::range(granules, placement, blocks).map(ours::InBytes);
         contest.push(Box::new(Entry::new(name, script, make)));
     }
     let offset = move |granules| Offset::new(granules, blocks);

@@ -1,6 +1,7 @@
 //! The ranges of pool-core that take part.
 
-use pool_core::{Chunked, ConfigError, OffsetAllocator, Placement, RangeConfig};
+use pool_core::{Chunked, ConfigError, Handle, OffsetAllocator, Placement, RangeConfig};
+use pool_mock::replay::Placer;
 
 /// The granule of every measurement.
 pub const GRANULE_BYTES: u64 = 256;
@@ -36,4 +37,37 @@ pub fn range(
     OffsetAllocator::new(
         &RangeConfig::new(capacity_bytes).placement(placement).expect_blocks(blocks),
     )
+}
+
+/// A [`range`] that is asked in bytes, as programs ask: the foreign allocators take granules, and
+/// a factor that is known when this is compiled costs the same as none.
+///
+/// # Example
+///
+/// ```
+/// use peers::ours::{InBytes, range};
+/// use pool_core::Placement;
+/// use pool_mock::replay::Placer;
+///
+/// let mut range = InBytes(range(100, Placement::BestFit, 10)?);
+/// let block = range.place(64).unwrap();
+/// assert!(range.place(37).is_none());
+/// range.release(block);
+/// # Ok::<(), pool_core::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct InBytes(pub OffsetAllocator<Chunked>);
+
+impl Placer for InBytes {
+    type Block = Handle;
+
+    #[inline]
+    fn place(&mut self, granules: u64) -> Option<Handle> {
+        self.0.allocate(granules.checked_mul(GRANULE_BYTES)?).ok().map(|block| block.handle())
+    }
+
+    #[inline]
+    fn release(&mut self, block: Handle) {
+        self.0.release(block);
+    }
 }
