@@ -9,7 +9,7 @@ use super::config::{Placement, RangeConfig, Shape};
 use super::error::{AllocError, ConfigError, HandleError, Metadata};
 use super::handle::{Generation, Handle, Slot};
 use super::need::Need;
-use super::node::{NONE, Node, State};
+use super::node::{NONE, Node};
 use super::request::{Options, Request};
 use super::runs::{Place, Runs};
 use super::size_index::SizeIndex;
@@ -610,10 +610,11 @@ impl<S: Storage> OffsetAllocator<S> {
                     return Err(HandleError::Foreign);
                 }
                 let piece = self.table.storage.node(node);
-                if piece.state() != State::Live || piece.links[0] != generation {
-                    return Err(HandleError::Stale);
+                if piece.is_live(generation) {
+                    Ok(Found::Node(node))
+                } else {
+                    Err(HandleError::Stale)
                 }
-                Ok(Found::Node(node))
             }
             Slot::Granule(granule) => {
                 let Free::Runs(_, spans) = &self.free else { return Err(HandleError::Foreign) };
@@ -651,30 +652,38 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// Frees a block: its length and start, which fit registers. `None` if there is no such block.
+    /// Frees a block: its length and start. `None` if there is no such block.
     #[inline(always)]
     fn release(&mut self, handle: Handle) -> (Option<NonZeroU64>, u32) {
-        let Ok(found) = self.find(handle) else { return (None, 0) };
-        let (start, len) = self.extent(found);
-        match (&mut self.free, found) {
-            (Free::Runs(runs, _), Found::Node(node)) => {
+        let generation = handle.generation_bits();
+        let (len, start) = match (&mut self.free, handle.slot()) {
+            (Free::Runs(runs, _), Slot::Node(node)) => {
                 let Table { storage, chain } = &mut self.table;
                 match storage.slice() {
-                    Some(nodes) => runs.release(nodes, chain, node),
-                    None => runs.release(storage, chain, node),
-                };
-            }
-            (Free::Runs(runs, spans), Found::InSpan(block)) => {
-                if let Some(node) = spans.free(&mut self.table, block) {
-                    runs.release_span(&mut self.table, node);
+                    Some(nodes) => runs.free(nodes, chain, node, generation),
+                    None => runs.free(storage, chain, node, generation),
                 }
             }
-            (Free::Buddies(buddies), Found::Node(node)) => buddies.release(&mut self.table, node),
-            // `find` names spans only where there are some.
-            (Free::Buddies(_), Found::InSpan(_)) => return (None, 0),
+            (Free::Runs(runs, spans), Slot::Granule(granule)) => {
+                match spans.live_block(&self.table, granule, generation) {
+                    Some(block) => {
+                        if let Some(node) = spans.free(&mut self.table, block) {
+                            runs.release_span(&mut self.table, node);
+                        }
+                        (NonZeroU64::new(1 << block.order), granule)
+                    }
+                    None => (None, 0),
+                }
+            }
+            (Free::Buddies(buddies), Slot::Node(node)) => {
+                buddies.free(&mut self.table, node, generation)
+            }
+            (Free::Buddies(_), Slot::Granule(_)) => (None, 0),
+        };
+        if let Some(len) = len {
+            self.books.remove(len.get());
         }
-        self.books.remove(len);
-        (NonZeroU64::new(len), start)
+        (len, start)
     }
 
     /// The live block that a handle names.

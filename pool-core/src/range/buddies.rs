@@ -4,6 +4,8 @@
 //! A capacity that is no power of two is a row of naturally aligned pieces, the largest first;
 //! the last of them may be as small as a granule. Nothing merges past the end of the range.
 
+use core::num::NonZeroU64;
+
 use super::error::Metadata;
 use super::handle::Generation;
 use super::need::Need;
@@ -144,6 +146,25 @@ impl Buddies {
         let buddy = table.free_neighbour(neighbour)?;
         let other = table.storage.node(buddy);
         (other.len() == len && u64::from(other.start) == start ^ len).then_some(buddy)
+    }
+
+    /// Frees the live block of a node, if its generation is this one: its length and start.
+    #[inline]
+    pub(crate) fn free<S: Tables>(
+        &mut self,
+        table: &mut Table<S>,
+        node: u32,
+        generation_bits: u32,
+    ) -> (Option<NonZeroU64>, u32) {
+        if node >= table.touched() {
+            return (None, 0);
+        }
+        let piece = *table.storage.node(node);
+        if !piece.is_live(generation_bits) {
+            return (None, 0);
+        }
+        self.release(table, node);
+        (NonZeroU64::new(piece.len()), piece.start)
     }
 
     /// Makes a piece free and merges it with its buddy as long as that is free.

@@ -71,6 +71,12 @@ impl Node {
         node
     }
 
+    /// Whether it is a live block of a generation.
+    #[inline(always)]
+    pub(crate) fn is_live(&self, generation_bits: u32) -> bool {
+        self.state() == State::Live && self.links[0] == generation_bits
+    }
+
     /// Makes a piece a live block.
     #[inline]
     pub(crate) fn make_live(&mut self, generation_bits: u32) {

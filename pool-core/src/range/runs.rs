@@ -1,5 +1,7 @@
 //! Free runs that are split and merged to the granule: what best fit and first fit share.
 
+use core::num::NonZeroU64;
+
 use super::address_index::AddressIndex;
 use super::error::Metadata;
 use super::handle::Generation;
@@ -207,15 +209,35 @@ impl Runs {
         Ok(block)
     }
 
-    /// Makes a piece free and merges it with its free neighbours. Returns the run it is part of.
+    /// Frees the live block of a node, if its generation is this one: its length and start.
     #[inline(always)]
-    pub(crate) fn release(
+    pub(crate) fn free(
         &mut self,
         nodes: &mut (impl Nodes + ?Sized),
         chain: &mut Chain,
         node: u32,
+        generation_bits: u32,
+    ) -> (Option<NonZeroU64>, u32) {
+        if node >= chain.touched() {
+            return (None, 0);
+        }
+        let piece = *nodes.node(node);
+        if !piece.is_live(generation_bits) {
+            return (None, 0);
+        }
+        self.release(nodes, chain, node, &piece);
+        (NonZeroU64::new(piece.len()), piece.start)
+    }
+
+    /// Makes a piece free and merges it with its free neighbours. Returns the run it is part of.
+    #[inline(always)]
+    fn release(
+        &mut self,
+        nodes: &mut (impl Nodes + ?Sized),
+        chain: &mut Chain,
+        node: u32,
+        piece: &Node,
     ) -> u32 {
-        let piece = nodes.node(node);
         let (start, len) = (piece.start, piece.len());
         let (before, after) = (piece.before(), piece.after());
         match (free_run(nodes, before), free_run(nodes, after)) {
@@ -247,7 +269,8 @@ impl Runs {
 
     /// The same for a span that is closed.
     pub(crate) fn release_span<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> u32 {
-        self.release(&mut table.storage, &mut table.chain, node)
+        let piece = *table.storage.node(node);
+        self.release(&mut table.storage, &mut table.chain, node, &piece)
     }
 
     /// The longest length that a live piece can have where it lies.

@@ -88,9 +88,7 @@ impl SizeIndex {
         let word = class.0 / 64;
         let filled = &mut self.filled[word as usize];
         *filled &= !(1 << (class.0 % 64));
-        if *filled == 0 {
-            self.words &= !(1 << word);
-        }
+        self.words &= !(u32::from(*filled == 0) << word);
     }
 
     /// Puts a run without links into its class.

@@ -31,6 +31,12 @@ pub(crate) struct Table<S> {
 }
 
 impl Chain {
+    /// Nodes that were ever in use: a slot from here on never named a block.
+    #[inline(always)]
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched
+    }
+
     /// That this many nodes are to be had, or what is missing.
     #[inline(always)]
     pub(crate) fn require(
