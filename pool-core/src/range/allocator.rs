@@ -424,18 +424,9 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// A free buddy of an open span, the last blocks freed merged with it if that is what it
-    /// takes.
+    /// A free buddy of an open span, once everything freed is merged: an earlier free is finished
+    /// here at the latest, so it costs nothing anew.
     fn allocate_in_settled_spans(&mut self, need: &Need) -> Option<Block> {
-        let (order, align_order) = self.span_orders(need)?;
-        let Free::Runs(_, spans) = &mut self.free else { return None };
-        if !spans.serve(&self.table, order, align_order) {
-            return None;
-        }
-        let block = self.allocate_in_spans(need);
-        if block.is_some() {
-            return block;
-        }
         if let Free::Runs(_, spans) = &mut self.free {
             spans.settle(&mut self.table);
         }

@@ -14,12 +14,13 @@ const ORDERS: usize = 9;
 /// The most blocks in a list.
 const DEPTH: usize = 32;
 
-/// The most granules in a list: half a MiB in all lists together at 256 bytes.
+/// The most granules in a list.
 const GRANULES: usize = 1024;
 
 /// How many blocks of an order are kept.
-fn depth(order: usize) -> usize {
-    (GRANULES >> order).min(DEPTH)
+const fn depth(order: usize) -> usize {
+    let fit = GRANULES >> order;
+    if fit < DEPTH { fit } else { DEPTH }
 }
 
 /// Freed blocks of spans that still look taken to their spans.
@@ -29,6 +30,16 @@ pub(crate) struct QuickLists {
 }
 
 impl QuickLists {
+    /// The most blocks that all lists keep.
+    pub(crate) const MOST: usize = {
+        let (mut most, mut order) = (0, 0);
+        while order < ORDERS {
+            most += depth(order);
+            order += 1;
+        }
+        most
+    };
+
     pub(crate) fn new() -> Self {
         Self { lens: [0; ORDERS], blocks: [[(0, 0); DEPTH]; ORDERS] }
     }

@@ -54,6 +54,14 @@ fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
+/// A block that was freed and is not merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unmerged {
+    /// Counted from the range's start.
+    pub(crate) granule: u32,
+    pub(crate) order: u32,
+}
+
 /// Reads a span's table.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<'a> {
@@ -138,28 +146,23 @@ impl<'a> Span<'a> {
         if whole != 0 { WORD_ORDER + whole } else { self.ranks().checked_ilog2().unwrap_or(0) }
     }
 
-    /// The same once some blocks, freed but not merged, are: granules and orders.
-    pub(crate) fn settled_rank<B: Iterator<Item = (u32, u32)>>(
-        self,
-        unmerged: impl Fn() -> B,
-    ) -> u32 {
+    /// The same once some blocks of it, freed but not merged, are. They are sorted.
+    pub(crate) fn settled_rank(self, unmerged: &[Unmerged]) -> u32 {
         let mut whole = self.whole_words();
         let mut rank = self.rank();
-        for (i, (granule, order)) in unmerged().enumerate() {
-            let word = granule / 64;
-            if order >= WORD_ORDER {
-                let order = order - WORD_ORDER;
-                buddy_tree::give_up_to_whole(&mut whole, order, word >> order);
-                continue;
-            }
-            let in_word = |&(other, order): &(u32, u32)| other / 64 == word && order < WORD_ORDER;
-            if unmerged().take(i).any(|other| in_word(&other)) {
-                continue;
-            }
+        let word = |block: &Unmerged| block.granule % self.granules / 64;
+        for blocks in unmerged.chunk_by(|a, b| word(a) == word(b)) {
+            let Some(word) = blocks.first().map(word) else { continue };
             let mut tree = self.tree(word);
             let mut stays_in_word = true;
-            for (granule, order) in unmerged().filter(in_word) {
-                stays_in_word = buddy_tree::give(&mut tree, order, (granule % 64) >> order);
+            for block in blocks {
+                if block.order < WORD_ORDER {
+                    let index = (block.granule % 64) >> block.order;
+                    stays_in_word = buddy_tree::give(&mut tree, block.order, index);
+                } else {
+                    let order = block.order - WORD_ORDER;
+                    buddy_tree::give_up_to_whole(&mut whole, order, word >> order);
+                }
             }
             if !stays_in_word {
                 buddy_tree::give_up_to_whole(&mut whole, 0, word);

@@ -3,7 +3,7 @@
 use super::config::Shape;
 use super::node::{NONE, State};
 use super::quick::QuickLists;
-use super::span::{MAX_ORDER, Span, SpanMut};
+use super::span::{MAX_ORDER, Span, SpanMut, Unmerged};
 use super::storage::NO_SPAN;
 use super::storage::sealed::Tables;
 use super::table::Table;
@@ -206,19 +206,27 @@ impl Spans {
         }
     }
 
-    /// The rank of the largest free buddy of all spans once everything freed is merged.
+    /// The rank of the largest free buddy of all spans once everything freed is merged: the
+    /// spans that have unmerged blocks are merged aside.
     pub(crate) fn settled_rank<S: Tables>(&self, table: &Table<S>) -> u32 {
-        let settled = self.quick.blocks().map(|block| self.settled_rank_of(table, block.slot));
-        settled.fold(self.ranks.checked_ilog2().unwrap_or(0), u32::max)
-    }
-
-    /// The same of one span: its trees are merged aside, word by word.
-    fn settled_rank_of<S: Tables>(&self, table: &Table<S>, slot: u32) -> u32 {
-        let blocks = || {
-            let here = self.quick.blocks().filter(move |block| block.slot == slot);
-            here.map(|block| (self.inside(block.granule), block.order))
-        };
-        self.read(table, slot).settled_rank(blocks)
+        let mut unmerged = [Unmerged::default(); QuickLists::MOST];
+        let mut count = 0;
+        for (place, block) in unmerged.iter_mut().zip(self.quick.blocks()) {
+            *place = Unmerged { granule: block.granule, order: block.order };
+            count += 1;
+        }
+        let unmerged = &mut unmerged[..count];
+        // By address: span by span, and in a span word by word.
+        unmerged.sort_unstable();
+        let mut rank = self.ranks.checked_ilog2().unwrap_or(0);
+        let place = |block: &Unmerged| block.granule.checked_div(self.granules).unwrap_or(0);
+        for blocks in unmerged.chunk_by(|a, b| place(a) == place(b)) {
+            let slot = blocks.first().map_or(NO_SPAN, |block| table.storage.span_at(place(block)));
+            if slot != NO_SPAN {
+                rank = rank.max(self.read(table, slot).settled_rank(blocks));
+            }
+        }
+        rank
     }
 
     /// Changes the order of a live block; the granules for it are free.
