@@ -6,7 +6,11 @@
 //! moment of the machine hits all alike, and the best pass of each counts.
 
 use core::{convert::Infallible, error::Error, fmt::Display};
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Parser;
 use peers::{
@@ -83,7 +87,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut ratios: Vec<[Option<f64>; RIVALS.len()]> = Vec::new();
     for path in &traces {
         let name = path.display().to_string();
-        let trace = Trace::open(path).map_err(|error| format!("{name}: {error}"))?;
+        let trace =
+            Trace::open(&as_the_user_meant(path)).map_err(|error| format!("{name}: {error}"))?;
         let rows = measure(&name, &trace, options).map_err(|error| format!("{name}: {error}"))?;
         if options.json {
             for row in &rows {
@@ -107,6 +112,13 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// Cargo runs a benchmark in its package's folder; a path that does not lead anywhere from there is
+/// one from the top of the checkout, where the command was typed.
+fn as_the_user_meant(path: &Path) -> PathBuf {
+    let from_top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    if path.exists() || !from_top.exists() { path.to_owned() } else { from_top }
 }
 
 /// Replays one trace on all allocators, a pass each in turn.
