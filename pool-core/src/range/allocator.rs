@@ -3,15 +3,15 @@
 use core::num::NonZeroU64;
 
 use super::address_index::AddressIndex;
-use super::block::{Block, RangeStats, Visits};
+use super::block::Block;
 use super::buddies::{Buddies, order_of};
 use super::config::{Placement, RangeConfig, Shape};
 use super::error::{AllocError, ConfigError, HandleError, Metadata};
 use super::handle::{Generation, Handle, Slot};
 use super::need::Need;
-use super::node::{NONE, Node};
+use super::node::Node;
 use super::request::{Options, Request};
-use super::runs::{Place, Runs};
+use super::runs::Runs;
 use super::size_index::SizeIndex;
 use super::spans::{SpanBlock, Spans};
 #[cfg(feature = "alloc")]
@@ -35,7 +35,8 @@ use super::table::Table;
 ///   option rules out is not counted.
 /// - **The same calls give the same offsets**, in every run and on every platform. Programs that
 ///   capture offsets and replay their work rely on it.
-/// - **An error changes nothing**, and a free never fails for lack of metadata.
+/// - **An error changes nothing** that any call shows, and a free never fails for lack of
+///   metadata.
 /// - **No call panics**, whatever its arguments.
 ///
 /// # Complexity
@@ -67,7 +68,7 @@ pub struct OffsetAllocator<S: Storage> {
     pub(super) table: Table<S>,
     pub(super) free: Free,
     pub(super) books: Books,
-    generation: Generation,
+    pub(super) generation: Generation,
 }
 
 /// The free granules of a range, as its placement keeps them.
@@ -193,29 +194,22 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     fn over(config: &RangeConfig, shape: Shape, storage: S) -> Result<Self, ConfigError> {
-        let needed = Self::first_nodes(config, &shape);
-        let mut table = Table::new(storage);
-        let free = match config.placement {
-            Placement::BestFit => Free::Runs(Runs::BySize(SizeIndex::new()), Spans::new(&shape)),
-            Placement::FirstFit => {
-                Free::Runs(Runs::ByAddress(AddressIndex::new()), Spans::new(&shape))
-            }
-            Placement::Buddy => Free::Buddies(Buddies::new()),
-        };
+        let (nodes, needed) = (storage.count() as usize, Self::first_nodes(config, &shape));
+        if nodes < needed {
+            return Err(ConfigError::TooFewNodes { nodes, needed });
+        }
+        let runs = |runs| Free::Runs(runs, Spans::new(&shape));
         let mut range = Self {
             shape,
             placement: config.placement,
-            free,
+            table: Table::new(storage),
+            free: match config.placement {
+                Placement::BestFit => runs(Runs::BySize(SizeIndex::new())),
+                Placement::FirstFit => runs(Runs::ByAddress(AddressIndex::new())),
+                Placement::Buddy => Free::Buddies(Buddies::new()),
+            },
             books: Books::default(),
             generation: Generation::first(config.handle_seed),
-            table: {
-                let nodes = table.storage.count() as usize;
-                if nodes < needed {
-                    return Err(ConfigError::TooFewNodes { nodes, needed });
-                }
-                table.chain.first = NONE;
-                table
-            },
         };
         // The nodes for it are there, as was checked.
         let _ = match &mut range.free {
@@ -311,7 +305,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// What most requests take: a small block freed before, or the run that a first look shows.
-    /// The handle and the start, which fit registers.
+    /// Its handle and start.
     #[inline(always)]
     fn allocate_plainly(&mut self, len: u64) -> (Option<Handle>, u32) {
         let Free::Runs(runs, spans) = &mut self.free else { return (None, 0) };
@@ -331,21 +325,6 @@ impl<S: Storage> OffsetAllocator<S> {
             (Slot::Node(node), start, len)
         };
         (Some(self.admit(slot, len)), start)
-    }
-
-    /// Every way to serve a request, in order.
-    #[inline(never)]
-    fn allocate_at_last(&mut self, request: &Request) -> Result<Block, AllocError> {
-        let need = &Need::of(request, &self.shape)?;
-        let result = match &mut self.free {
-            Free::Runs(..) => self.allocate_from_runs_or_spans(need),
-            Free::Buddies(_) => self.allocate_buddy(need),
-        };
-        match result {
-            Ok(Some(block)) => Ok(block),
-            Ok(None) => Err(self.refusal(request)),
-            Err(missing) => Err(AllocError::OutOfMetadata(missing)),
-        }
     }
 
     /// Adds metadata: the step that [`AllocError::OutOfMetadata`] or
@@ -368,184 +347,9 @@ impl<S: Storage> OffsetAllocator<S> {
         self.table.storage.replenish(&self.shape, step)
     }
 
-    /// Orders of a request in a span, if it may lie in one at all.
-    #[inline]
-    fn span_orders(&self, need: &Need) -> Option<(u32, u32)> {
-        let forbidden = Options::LIMIT_SPLIT | Options::OUTSIDE_SPANS;
-        if need.has(forbidden) || need.len.max(need.align) > u64::from(self.shape.span_granules) {
-            return None;
-        }
-        Some((order_of(need.len), need.align.trailing_zeros()))
-    }
-
-    /// Whether a request comes from spans first.
-    #[inline]
-    fn is_small(&self, need: &Need) -> bool {
-        need.len <= self.shape.small_granules
-            && !need.has(Options::LIMIT_SPLIT | Options::OUTSIDE_SPANS | Options::HIGH_END)
-    }
-
-    fn allocate_buddy(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
-        let Free::Buddies(buddies) = &mut self.free else { return Ok(None) };
-        let Some(node) = buddies.find(&self.table, need, &mut 0) else { return Ok(None) };
-        let node = buddies.claim(&mut self.table, node, need, self.generation)?;
-        Ok(Some(self.admit_node(node)))
-    }
-
-    /// In order: an open span and a new one (small requests), the first look, the second look,
-    /// the granules of the empty span, a free buddy of any span.
-    fn allocate_from_runs_or_spans(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
-        let mut missing = None;
-        if self.is_small(need) {
-            let block = self.allocate_in_spans(need);
-            if block.is_some() {
-                return Ok(block);
-            }
-            match self.open_span_for(need) {
-                Ok(true) => return Ok(self.allocate_in_spans(need)),
-                Ok(false) => {}
-                Err(Metadata::Span) => return Err(Metadata::Span),
-                // Without nodes to cut a span out, the block itself may still find some.
-                Err(nodes) => missing = Some(nodes),
-            }
-        }
-        let block = self.allocate_from_runs(need)?;
-        if block.is_some() {
-            return Ok(block);
-        }
-        let Free::Runs(_, spans) = &self.free else { return Ok(None) };
-        if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
-            return self.allocate_over_empty_span(start, need.len);
-        }
-        let block = self.allocate_in_settled_spans(need);
-        match missing {
-            Some(missing) if block.is_none() => Err(missing),
-            _ => Ok(block),
-        }
-    }
-
-    /// A free buddy of an open span, once everything freed is merged: an earlier free is finished
-    /// here at the latest, so it costs nothing anew.
-    fn allocate_in_settled_spans(&mut self, need: &Need) -> Option<Block> {
-        if let Free::Runs(_, spans) = &mut self.free {
-            spans.settle(&mut self.table);
-        }
-        self.allocate_in_spans(need)
-    }
-
-    /// A block of the run that a look shows.
-    fn allocate_from_runs(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
-        let Free::Runs(runs, _) = &self.free else { return Ok(None) };
-        let place = runs
-            .first_look(&self.table, need, &mut 0)
-            .or_else(|| runs.second_look(&self.table, need, &mut 0));
-        let Some(place) = place else { return Ok(None) };
-        let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
-        let node = runs.claim(&mut self.table, place, need.len, self.generation)?;
-        Ok(Some(self.admit_node(node)))
-    }
-
-    /// A block in an open span.
-    fn allocate_in_spans(&mut self, need: &Need) -> Option<Block> {
-        let (order, align_order) = self.span_orders(need)?;
-        let Free::Runs(_, spans) = &mut self.free else { return None };
-        let generation = self.generation.bits();
-        let block = spans.allocate(&mut self.table, order, align_order, generation)?;
-        let (granule, len) = (block.granule, 1 << block.order);
-        let handle = self.admit(Slot::Granule(granule), len);
-        Some(self.describe(handle, granule, len))
-    }
-
-    /// Opens a span, if there is a run for one, or makes the empty one whole.
-    fn open_span_for(&mut self, need: &Need) -> Result<bool, Metadata> {
-        let Free::Runs(runs, spans) = &mut self.free else { return Ok(false) };
-        let len = u64::from(self.shape.span_granules);
-        if need.has(Options::NO_NEW_SPAN) || need.align > len {
-            return Ok(false);
-        }
-        if spans.empty_node(&self.table) != NONE {
-            // There is one, but for blocks that were freed and not merged.
-            spans.settle(&mut self.table);
-            return Ok(true);
-        }
-        let Some(place) = Self::place_for_span(&self.table, runs, need, len) else {
-            return Ok(false);
-        };
-        if !spans.has_room(&self.table, (place.start / len) as u32) {
-            return if S::GROWS { Err(Metadata::Span) } else { Ok(false) };
-        }
-        let node = runs.claim(&mut self.table, place, len, self.generation)?;
-        spans.open(&mut self.table, node);
-        Ok(true)
-    }
-
-    /// Where a new span of a length would lie, if it serves the request.
-    fn place_for_span(table: &Table<S>, runs: &Runs, need: &Need, len: u64) -> Option<Place> {
-        if need.align > len {
-            return None;
-        }
-        let span = Need { len, align: len, ..*need };
-        runs.first_look(table, &span, &mut 0).or_else(|| runs.second_look(table, &span, &mut 0))
-    }
-
-    /// Whether a small request would be served by opening a span.
-    fn would_open_span(&self, runs: &Runs, spans: &Spans, need: &Need) -> bool {
-        let len = u64::from(self.shape.span_granules);
-        self.is_small(need)
-            && !need.has(Options::NO_NEW_SPAN)
-            && Self::place_for_span(&self.table, runs, need, len).is_some_and(|place| {
-                S::GROWS || spans.has_room(&self.table, (place.start / len) as u32)
-            })
-    }
-
-    /// Closes the empty span and cuts a block out of the run that makes.
-    fn allocate_over_empty_span(
-        &mut self,
-        start: u64,
-        len: u64,
-    ) -> Result<Option<Block>, Metadata> {
-        let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
-        let span = self.table.storage.node(spans.empty_node(&self.table));
-        let merged = [span.before(), span.after()]
-            .into_iter()
-            .filter_map(|neighbour| self.table.free_neighbour(neighbour))
-            .count() as u32;
-        let Some((run_start, run_end)) = Self::run_over_empty_span(&self.table, spans) else {
-            return Ok(None);
-        };
-        let pieces = u32::from(run_start < start) + u32::from(start + len < run_end);
-        // Merging gives a node back for each neighbour before cutting takes any.
-        self.table.require(pieces.saturating_sub(merged))?;
-        let Some(node) = spans.close_empty(&mut self.table) else { return Ok(None) };
-        let node = runs.release_span(&mut self.table, node);
-        let place = Place { node, start };
-        let node = runs.claim(&mut self.table, place, len, self.generation)?;
-        Ok(Some(self.admit_node(node)))
-    }
-
-    /// Where a request would lie in the run that closing the empty span would make.
-    fn place_over_empty_span(table: &Table<S>, spans: &Spans, need: &Need) -> Option<u64> {
-        let (start, end) = Self::run_over_empty_span(table, spans)?;
-        need.place_in(start, end - start)
-    }
-
-    /// The run that closing the empty span would make.
-    pub(super) fn run_over_empty_span(table: &Table<S>, spans: &Spans) -> Option<(u64, u64)> {
-        let node = spans.empty_node(table);
-        if node == NONE {
-            return None;
-        }
-        let span = table.storage.node(node);
-        let before = table.free_neighbour(span.before());
-        let after = table.free_neighbour(span.after());
-        let start = before.map_or(span.start, |n| table.storage.node(n).start);
-        let end = after.map_or(span.end(), |n| table.storage.node(n).end());
-        Some((u64::from(start), end))
-    }
-
     /// Enters a new live block, stamped with the present generation, into the books.
     #[inline(always)]
-    fn admit(&mut self, slot: Slot, len: u64) -> Handle {
+    pub(super) fn admit(&mut self, slot: Slot, len: u64) -> Handle {
         let handle = Handle::new(slot, self.generation);
         self.generation = self.generation.next();
         self.books.add(len);
@@ -553,7 +357,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     #[inline(always)]
-    fn describe(&self, handle: Handle, start: u32, len: u64) -> Block {
+    pub(super) fn describe(&self, handle: Handle, start: u32, len: u64) -> Block {
         Block {
             handle,
             offset_bytes: self.shape.bytes(start.into()),
@@ -562,7 +366,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// A new block outside spans.
-    fn admit_node(&mut self, node: u32) -> Block {
+    pub(super) fn admit_node(&mut self, node: u32) -> Block {
         let piece = self.table.storage.node(node);
         let (start, len) = (piece.start, piece.len());
         let handle = self.admit(Slot::Node(node), len);
@@ -578,16 +382,6 @@ impl<S: Storage> OffsetAllocator<S> {
                 (piece.start, piece.len())
             }
             Found::InSpan(block) => (block.granule, 1 << block.order),
-        }
-    }
-
-    #[cold]
-    fn refusal(&self, request: &Request) -> AllocError {
-        AllocError::OutOfMemory {
-            size_bytes: request.size_bytes,
-            align_bytes: request.align_bytes.max(self.granule_bytes()),
-            free_bytes: self.stats().free_bytes,
-            largest_free_bytes: self.largest_free_bytes(),
         }
     }
 
@@ -696,174 +490,5 @@ impl<S: Storage> OffsetAllocator<S> {
     pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
         let (start, len) = self.extent(self.find(handle)?);
         Ok(self.describe(handle, start, len))
-    }
-
-    /// Whether a request would be served now (but for missing metadata).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig, Request};
-    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
-    /// range.allocate(256)?;
-    /// assert!(range.fits((1 << 20) - 256));
-    /// assert!(!range.fits(Request::new(1 << 19).align_bytes(1 << 20)));
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn fits(&self, request: impl Into<Request>) -> bool {
-        self.visits(request).served
-    }
-
-    /// How many blocks a request would visit, and whether it would be served: what the stated
-    /// bounds are about.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig};
-    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
-    /// let visits = range.visits(4096);
-    /// assert!(visits.served && visits.first_look);
-    /// assert_eq!(visits.blocks, 2); // the one free run, found and compared with its like
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn visits(&self, request: impl Into<Request>) -> Visits {
-        let mut visits = Visits::default();
-        let Ok(need) = Need::of(&request.into(), &self.shape) else { return visits };
-        let blocks = &mut visits.blocks;
-        let (runs, spans) = match &self.free {
-            Free::Runs(runs, spans) => (runs, spans),
-            Free::Buddies(buddies) => {
-                visits.served = buddies.find(&self.table, &need, blocks).is_some();
-                visits.first_look = visits.served;
-                return visits;
-            }
-        };
-        let in_spans = self
-            .span_orders(&need)
-            .is_some_and(|(order, align_order)| spans.serve(&self.table, order, align_order));
-        if in_spans && self.is_small(&need) {
-            return Visits { served: true, first_look: true, blocks: 1 };
-        }
-        if runs.first_look(&self.table, &need, blocks).is_some() {
-            return Visits { served: true, first_look: true, blocks: *blocks };
-        }
-        visits.served = runs.second_look(&self.table, &need, blocks).is_some()
-            || Self::place_over_empty_span(&self.table, spans, &need).is_some()
-            || in_spans
-            || self.would_open_span(runs, spans, &need);
-        visits
-    }
-
-    /// The largest size that would be served now at the granule's alignment, without options.
-    ///
-    /// # Complexity
-    ///
-    /// At most one block for each bit of a size.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig};
-    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
-    /// range.allocate(512)?;
-    /// assert_eq!(range.largest_free_bytes(), (1 << 20) - 512);
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn largest_free_bytes(&self) -> u64 {
-        let granules = match &self.free {
-            Free::Runs(runs, spans) => {
-                let run = runs.longest(&self.table);
-                let over_span = Self::run_over_empty_span(&self.table, spans);
-                let buddy = 1 << spans.settled_rank(&self.table) >> 1;
-                run.max(over_span.map_or(0, |(start, end)| end - start)).max(buddy)
-            }
-            Free::Buddies(buddies) => buddies.longest(),
-        };
-        self.shape.bytes(granules)
-    }
-
-    /// The bytes that the range manages: a whole number of granules.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig};
-    /// assert_eq!(OffsetAllocator::new(&RangeConfig::new(1023))?.capacity_bytes(), 768);
-    /// # Ok::<(), pool_core::ConfigError>(())
-    /// ```
-    #[must_use]
-    pub fn capacity_bytes(&self) -> u64 {
-        self.shape.bytes(self.shape.capacity)
-    }
-
-    /// The unit of sizes and offsets.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig};
-    /// assert_eq!(OffsetAllocator::new(&RangeConfig::new(1 << 20))?.granule_bytes(), 256);
-    /// # Ok::<(), pool_core::ConfigError>(())
-    /// ```
-    #[must_use]
-    pub fn granule_bytes(&self) -> u64 {
-        self.shape.bytes(1)
-    }
-
-    /// Which free block serves a request.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, Placement, RangeConfig};
-    /// let range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
-    /// assert_eq!(range.placement(), Placement::BestFit);
-    /// # Ok::<(), pool_core::ConfigError>(())
-    /// ```
-    #[must_use]
-    pub fn placement(&self) -> Placement {
-        self.placement
-    }
-
-    /// The books.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{OffsetAllocator, RangeConfig};
-    /// # let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 20))?;
-    /// range.allocate(1000)?;
-    /// let stats = range.stats();
-    /// assert_eq!((stats.live_blocks, stats.live_bytes), (1, 1024));
-    /// assert_eq!(stats.live_bytes + stats.free_bytes, stats.capacity_bytes);
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn stats(&self) -> RangeStats {
-        RangeStats {
-            capacity_bytes: self.capacity_bytes(),
-            live_bytes: self.shape.bytes(self.books.live_granules),
-            peak_live_bytes: self.shape.bytes(self.books.peak_live_granules),
-            free_bytes: self.shape.bytes(self.shape.capacity - self.books.live_granules),
-            live_blocks: self.books.live_blocks,
-            spans: match &self.free {
-                Free::Runs(_, spans) => spans.open_count(),
-                Free::Buddies(_) => 0,
-            },
-            nodes: self.table.used(),
-        }
-    }
-}
-
-impl<S: Storage> core::fmt::Debug for OffsetAllocator<S> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("OffsetAllocator")
-            .field("placement", &self.placement)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,8 @@
 //! | `class`, `trie`, `size_index`, `address_index` | which free run is the best, or the lowest |
 //! | `runs`, `buddies` | splitting and merging to the granule, or by powers of two |
 //! | `buddy_tree`, `span`, `quick`, `spans` | small blocks as bits |
-//! | `need`, `allocator` | a request against all of them, in order |
+//! | `need`, `allocator`, `last_look` | a request against all of them, in order |
+//! | `query` | questions that change nothing |
 //! | `end`, `resize`, `blocks`, `verify` | the range's end, a block's size, lists, checks |
 
 #![expect(
@@ -34,8 +35,10 @@ mod config;
 mod end;
 mod error;
 mod handle;
+mod last_look;
 mod need;
 mod node;
+mod query;
 mod quick;
 mod request;
 mod resize;

@@ -479,13 +479,17 @@ impl<'a> SpanMut<'a> {
 
 #[cfg(test)]
 mod tests {
+    extern crate alloc;
+
+    use alloc::vec;
+
     use super::*;
 
     #[test]
     fn blocks_of_all_orders_come_and_go() {
         for granules in [64, 128, 1024, 4096] {
-            let mut table = [0; words(4096)];
-            let mut span = SpanMut::new(&mut table[..words(granules)], granules);
+            let mut table = vec![0; words(granules)];
+            let mut span = SpanMut::new(&mut table, granules);
             span.clear(7);
             let top = top_order(granules);
             assert_eq!(span.read().rank(), top + 1);
@@ -517,7 +521,7 @@ mod tests {
     fn any_order_of_frees_makes_the_span_whole() {
         let granules = 256;
         for step in [1, 3, 7, 85, 255] {
-            let mut table = [0; words(256)];
+            let mut table = vec![0; words(granules)];
             let mut span = SpanMut::new(&mut table, granules);
             span.clear(0);
             for granule in 0..granules {
