@@ -14,31 +14,31 @@ pub(crate) struct AddressIndex {
 }
 
 #[inline]
-fn longest_below(tables: &(impl Nodes + ?Sized), node: u32) -> u64 {
-    u64::from(tables.node(node).links[REST]) + 1
+fn longest_below(nodes: &(impl Nodes + ?Sized), node: u32) -> u64 {
+    u64::from(nodes.node(node).links[REST]) + 1
 }
 
-fn longest_of_subtree(tables: &(impl Nodes + ?Sized), node: u32) -> u64 {
-    let run = tables.node(node);
+fn longest_of_subtree(nodes: &(impl Nodes + ?Sized), node: u32) -> u64 {
+    let run = nodes.node(node);
     CHILDREN
         .into_iter()
         .map(|side| run.links[side])
         .filter(|&child| child != NONE)
-        .map(|child| longest_below(tables, child))
+        .map(|child| longest_below(nodes, child))
         .fold(run.len(), u64::max)
 }
 
-fn set_longest(tables: &mut (impl Nodes + ?Sized), node: u32, len: u64) {
-    tables.node_mut(node).links[REST] = len.wrapping_sub(1) as u32;
+fn set_longest(nodes: &mut (impl Nodes + ?Sized), node: u32, len: u64) {
+    nodes.node_mut(node).links[REST] = len.wrapping_sub(1) as u32;
 }
 
 /// Notes the longest run below each node from here up to the root.
-fn note_longest(tables: &mut (impl Nodes + ?Sized), node: u32) {
+fn note_longest(nodes: &mut (impl Nodes + ?Sized), node: u32) {
     let mut at = node;
     while at != NONE {
-        let longest = longest_of_subtree(tables, at);
-        set_longest(tables, at, longest);
-        at = tables.node(at).links[UP];
+        let longest = longest_of_subtree(nodes, at);
+        set_longest(nodes, at, longest);
+        at = nodes.node(at).links[UP];
     }
 }
 
@@ -57,51 +57,51 @@ impl AddressIndex {
 
     /// Makes the trie one bit deeper at the top: every offset in it has a zero there, so any node
     /// may be the root, and all others lie on its low side.
-    fn deepen(&mut self, tables: &mut (impl Nodes + ?Sized)) {
+    fn deepen(&mut self, nodes: &mut (impl Nodes + ?Sized)) {
         self.bits += 1;
         if self.root == NONE {
             return;
         }
-        let leaf = trie::leaf_below(tables, self.root);
-        self.remove(tables, leaf);
+        let leaf = trie::leaf_below(nodes, self.root);
+        self.remove(nodes, leaf);
         let below = self.root;
-        tables.node_mut(leaf).links = [NONE; 4];
+        nodes.node_mut(leaf).links = [NONE; 4];
         if below != NONE {
-            trie::attach(tables, leaf, CHILDREN[0], below);
+            trie::attach(nodes, leaf, CHILDREN[0], below);
         }
         self.root = leaf;
-        let longest = longest_of_subtree(tables, leaf);
-        set_longest(tables, leaf, longest);
+        let longest = longest_of_subtree(nodes, leaf);
+        set_longest(nodes, leaf, longest);
     }
 
     /// Gives a free run another place in the range and another length.
     pub(crate) fn change(
         &mut self,
-        tables: &mut (impl Nodes + ?Sized),
+        nodes: &mut (impl Nodes + ?Sized),
         node: u32,
         start: u32,
         len: u64,
     ) {
-        let run = tables.node_mut(node);
+        let run = nodes.node_mut(node);
         if run.start == start {
             run.set_len(len);
-            return note_longest(tables, node);
+            return note_longest(nodes, node);
         }
-        self.remove(tables, node);
-        let run = tables.node_mut(node);
+        self.remove(nodes, node);
+        let run = nodes.node_mut(node);
         run.start = start;
         run.set_len(len);
-        self.insert(tables, node);
+        self.insert(nodes, node);
     }
 
     /// Adds a free run. Visits at most one run for each bit of an offset.
-    pub(crate) fn insert(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let run = tables.node_mut(node);
+    pub(crate) fn insert(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let run = nodes.node_mut(node);
         run.links = [NONE; 4];
         let (key, len) = (u64::from(run.start), run.len());
-        set_longest(tables, node, len);
+        set_longest(nodes, node, len);
         while key >> self.bits != 0 {
-            self.deepen(tables);
+            self.deepen(nodes);
         }
         if self.root == NONE {
             self.root = node;
@@ -110,30 +110,30 @@ impl AddressIndex {
         let mut at = self.root;
         let mut bit = self.bits;
         loop {
-            if longest_below(tables, at) < len {
-                set_longest(tables, at, len);
+            if longest_below(nodes, at) < len {
+                set_longest(nodes, at, len);
             }
             bit -= 1;
             let side = trie::side(key, bit);
-            let below = tables.node(at).links[side];
+            let below = nodes.node(at).links[side];
             if below == NONE {
-                return trie::attach(tables, at, side, node);
+                return trie::attach(nodes, at, side, node);
             }
             at = below;
         }
     }
 
     /// Removes a free run. Visits at most two runs for each bit of an offset.
-    pub(crate) fn remove(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let lowest = trie::remove(tables, &mut self.root, node);
-        note_longest(tables, lowest);
+    pub(crate) fn remove(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let lowest = trie::remove(nodes, &mut self.root, node);
+        note_longest(nodes, lowest);
     }
 
     /// The lowest (or highest) run of at least `len`. Visits at most one run for each bit of an
     /// offset, and the two below it.
     pub(crate) fn find(
         &self,
-        tables: &(impl Nodes + ?Sized),
+        nodes: &(impl Nodes + ?Sized),
         len: u64,
         highest: bool,
         visits: &mut u32,
@@ -142,9 +142,9 @@ impl AddressIndex {
         let mut at = self.root;
         while at != NONE {
             *visits += 1;
-            let run = tables.node(at);
+            let run = nodes.node(at);
             if run.len() >= len {
-                let better = best == NONE || (run.start > tables.node(best).start) == highest;
+                let better = best == NONE || (run.start > nodes.node(best).start) == highest;
                 if better {
                     best = at;
                 }
@@ -152,9 +152,9 @@ impl AddressIndex {
             // Every run below the wanted side lies before every run below the other.
             let near = run.links[CHILDREN[usize::from(highest)]];
             let far = run.links[CHILDREN[usize::from(!highest)]];
-            at = if near != NONE && longest_below(tables, near) >= len {
+            at = if near != NONE && longest_below(nodes, near) >= len {
                 near
-            } else if far != NONE && longest_below(tables, far) >= len {
+            } else if far != NONE && longest_below(nodes, far) >= len {
                 far
             } else {
                 NONE
@@ -164,12 +164,12 @@ impl AddressIndex {
     }
 
     /// The length of the longest run, or zero.
-    pub(crate) fn longest(&self, tables: &(impl Nodes + ?Sized)) -> u64 {
-        if self.root == NONE { 0 } else { longest_below(tables, self.root) }
+    pub(crate) fn longest(&self, nodes: &(impl Nodes + ?Sized)) -> u64 {
+        if self.root == NONE { 0 } else { longest_below(nodes, self.root) }
     }
 }
 
 /// Whether a node's note of the longest run below it is true, for checks.
-pub(crate) fn longest_is_true(tables: &(impl Nodes + ?Sized), node: u32) -> bool {
-    longest_below(tables, node) == longest_of_subtree(tables, node)
+pub(crate) fn longest_is_true(nodes: &(impl Nodes + ?Sized), node: u32) -> bool {
+    longest_below(nodes, node) == longest_of_subtree(nodes, node)
 }

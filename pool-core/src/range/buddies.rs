@@ -55,26 +55,26 @@ impl Buddies {
     }
 
     #[inline]
-    fn link(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let order = order_of(tables.node(node).len());
+    fn link(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let order = order_of(nodes.node(node).len());
         let next = core::mem::replace(&mut self.lists[order as usize], node);
-        let piece = tables.node_mut(node);
+        let piece = nodes.node_mut(node);
         piece.set_state(State::Free);
         piece.links[NEXT] = next;
         piece.links[PREVIOUS] = NONE;
         if next != NONE {
-            tables.node_mut(next).links[PREVIOUS] = node;
+            nodes.node_mut(next).links[PREVIOUS] = node;
         }
         self.orders |= 1 << order;
     }
 
     #[inline]
-    fn unlink(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let piece = tables.node(node);
+    fn unlink(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let piece = nodes.node(node);
         let order = order_of(piece.len());
         let [next, previous, ..] = piece.links;
         if next != NONE {
-            tables.node_mut(next).links[PREVIOUS] = previous;
+            nodes.node_mut(next).links[PREVIOUS] = previous;
         }
         if previous == NONE {
             self.lists[order as usize] = next;
@@ -82,7 +82,7 @@ impl Buddies {
                 self.orders &= !(1 << order);
             }
         } else {
-            tables.node_mut(previous).links[NEXT] = next;
+            nodes.node_mut(previous).links[NEXT] = next;
         }
     }
 
@@ -305,8 +305,8 @@ impl Buddies {
     }
 
     /// The piece after this one in its order's list, for checks.
-    pub(crate) fn next(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
-        tables.node(node).links[NEXT]
+    pub(crate) fn next(nodes: &(impl Nodes + ?Sized), node: u32) -> u32 {
+        nodes.node(node).links[NEXT]
     }
 
     /// That a free piece has no free buddy, for checks.

@@ -28,8 +28,8 @@ pub(crate) struct Place {
     pub(crate) start: u64,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is no heap to put the larger one on")]
 /// The free runs of a range under one of the two orders in which they are searched.
+#[expect(clippy::large_enum_variant, reason = "there is no heap to put the larger one on")]
 pub(crate) enum Runs {
     /// Best fit.
     BySize(SizeIndex),
@@ -39,26 +39,26 @@ pub(crate) enum Runs {
 
 impl Runs {
     #[inline(always)]
-    fn index(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
+    fn index(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
-            Self::BySize(index) => index.insert(tables, node),
-            Self::ByAddress(index) => index.insert(tables, node),
+            Self::BySize(index) => index.insert(nodes, node),
+            Self::ByAddress(index) => index.insert(nodes, node),
         }
     }
 
     #[inline(always)]
-    fn change(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32, start: u32, len: u64) {
+    fn change(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32, start: u32, len: u64) {
         match self {
-            Self::BySize(index) => index.change(tables, node, start, len),
-            Self::ByAddress(index) => index.change(tables, node, start, len),
+            Self::BySize(index) => index.change(nodes, node, start, len),
+            Self::ByAddress(index) => index.change(nodes, node, start, len),
         }
     }
 
     #[inline(always)]
-    fn unindex(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
+    fn unindex(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
-            Self::BySize(index) => index.remove(tables, node),
-            Self::ByAddress(index) => index.remove(tables, node),
+            Self::BySize(index) => index.remove(nodes, node),
+            Self::ByAddress(index) => index.remove(nodes, node),
         }
     }
 
@@ -105,18 +105,18 @@ impl Runs {
         budget: u32,
         visits: &mut u32,
     ) -> Option<Place> {
-        let tables = &table.storage;
+        let nodes = &table.storage;
         match self {
             Self::BySize(index) => {
-                let first = index.find(tables, len, budget, visits);
+                let first = index.find(nodes, len, budget, visits);
                 if first == NONE {
                     return None;
                 }
-                best_of_equals(tables, need, first, visits)
+                best_of_equals(nodes, need, first, visits)
             }
             Self::ByAddress(index) => {
-                let node = index.find(tables, len, need.has(Options::HIGH_END), visits);
-                if node == NONE { None } else { place_in(tables, need, node) }
+                let node = index.find(nodes, len, need.has(Options::HIGH_END), visits);
+                if node == NONE { None } else { place_in(nodes, need, node) }
             }
         }
     }
@@ -353,14 +353,14 @@ impl Runs {
 
 /// The lowest of a run and as many others of its length as are compared.
 #[inline(always)]
-fn lowest_of_equals(tables: &(impl Nodes + ?Sized), first: u32) -> u32 {
-    let run = tables.node(first);
+fn lowest_of_equals(nodes: &(impl Nodes + ?Sized), first: u32) -> u32 {
+    let run = nodes.node(first);
     let (mut best, mut best_start, mut at) = (first, run.start, run.links[REST]);
     for _ in 0..TIES {
         if at == NONE {
             break;
         }
-        let run = tables.node(at);
+        let run = nodes.node(at);
         if run.start < best_start {
             (best, best_start) = (at, run.start);
         }
@@ -372,21 +372,21 @@ fn lowest_of_equals(tables: &(impl Nodes + ?Sized), first: u32) -> u32 {
 /// The lowest (or highest) place in a run and as many others of its length as are compared.
 #[inline(always)]
 fn best_of_equals(
-    tables: &(impl Nodes + ?Sized),
+    nodes: &(impl Nodes + ?Sized),
     need: &Need,
     first: u32,
     visits: &mut u32,
 ) -> Option<Place> {
     let highest = need.has(Options::HIGH_END);
-    let mut best = place_in(tables, need, first);
+    let mut best = place_in(nodes, need, first);
     let mut at = first;
     for _ in 0..TIES {
-        at = tables.node(at).links[REST];
+        at = nodes.node(at).links[REST];
         if at == NONE {
             break;
         }
         *visits += 1;
-        let place = place_in(tables, need, at);
+        let place = place_in(nodes, need, at);
         best = match (best, place) {
             (Some(a), Some(b)) if (b.start > a.start) != highest => Some(a),
             (a, None) => a,
@@ -397,8 +397,8 @@ fn best_of_equals(
 }
 
 #[inline(always)]
-fn place_in(tables: &(impl Nodes + ?Sized), need: &Need, node: u32) -> Option<Place> {
-    let run = tables.node(node);
+fn place_in(nodes: &(impl Nodes + ?Sized), need: &Need, node: u32) -> Option<Place> {
+    let run = nodes.node(node);
     let start = need.place_in(u64::from(run.start), run.len())?;
     Some(Place { node, start })
 }

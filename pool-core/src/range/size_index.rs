@@ -38,12 +38,12 @@ impl SizeIndex {
     #[inline(always)]
     pub(crate) fn change(
         &mut self,
-        tables: &mut (impl Nodes + ?Sized),
+        nodes: &mut (impl Nodes + ?Sized),
         node: u32,
         start: u32,
         len: u64,
     ) {
-        let run = tables.node_mut(node);
+        let run = nodes.node_mut(node);
         let (old_class, class) = (Class::of(run.len()), Class::of(len));
         let alone = run.links == [NONE; 4];
         run.start = start;
@@ -51,33 +51,33 @@ impl SizeIndex {
         if alone {
             if old_class != class {
                 self.empty(old_class);
-                self.place(tables, class, node);
+                self.place(nodes, class, node);
             }
             return;
         }
-        Self::detach(tables, &mut self.roots[old_class.0 as usize], node);
-        tables.node_mut(node).links = [NONE; 4];
-        self.place(tables, class, node);
+        Self::detach(nodes, &mut self.roots[old_class.0 as usize], node);
+        nodes.node_mut(node).links = [NONE; 4];
+        self.place(nodes, class, node);
     }
 
     /// Adds a free run. Visits at most one run for each bit of a size.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let run = tables.node_mut(node);
+    pub(crate) fn insert(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let run = nodes.node_mut(node);
         run.links = [NONE; 4];
         let class = Class::of(run.len());
-        self.place(tables, class, node);
+        self.place(nodes, class, node);
     }
 
     /// Removes a free run. Visits at most one run for each bit of a size.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, tables: &mut (impl Nodes + ?Sized), node: u32) {
-        let run = tables.node(node);
+    pub(crate) fn remove(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+        let run = nodes.node(node);
         let class = Class::of(run.len());
         if run.links == [NONE; 4] {
             self.empty(class);
         } else {
-            Self::detach(tables, &mut self.roots[class.0 as usize], node);
+            Self::detach(nodes, &mut self.roots[class.0 as usize], node);
         }
     }
 
@@ -93,10 +93,10 @@ impl SizeIndex {
 
     /// Puts a run without links into its class.
     #[inline(always)]
-    fn place(&mut self, tables: &mut (impl Nodes + ?Sized), class: Class, node: u32) {
+    fn place(&mut self, nodes: &mut (impl Nodes + ?Sized), class: Class, node: u32) {
         let root = &mut self.roots[class.0 as usize];
         if *root != NONE {
-            return Self::insert_below(tables, *root, class.free_bits(), node);
+            return Self::insert_below(nodes, *root, class.free_bits(), node);
         }
         *root = node;
         let word = class.0 / 64;
@@ -105,54 +105,54 @@ impl SizeIndex {
     }
 
     #[inline]
-    fn insert_below(tables: &mut (impl Nodes + ?Sized), root: u32, mut bit: u32, node: u32) {
-        let len = tables.node(node).len();
+    fn insert_below(nodes: &mut (impl Nodes + ?Sized), root: u32, mut bit: u32, node: u32) {
+        let len = nodes.node(node).len();
         let mut at = root;
         loop {
-            let above = tables.node(at);
+            let above = nodes.node(at);
             if above.len() == len {
-                return Self::add_twin(tables, at, node);
+                return Self::add_twin(nodes, at, node);
             }
             // Two sizes of a class that agree in every bit are equal: a bit is left here.
             bit -= 1;
             let side = trie::side(len, bit);
             let below = above.links[side];
             if below == NONE {
-                return trie::attach(tables, at, side, node);
+                return trie::attach(nodes, at, side, node);
             }
             at = below;
         }
     }
 
     #[inline]
-    fn add_twin(tables: &mut (impl Nodes + ?Sized), first: u32, node: u32) {
-        let next = tables.node(first).links[REST];
-        tables.node_mut(first).links[REST] = node;
-        let twin = tables.node_mut(node);
+    fn add_twin(nodes: &mut (impl Nodes + ?Sized), first: u32, node: u32) {
+        let next = nodes.node(first).links[REST];
+        nodes.node_mut(first).links[REST] = node;
+        let twin = nodes.node_mut(node);
         twin.set_twin(true);
         twin.links[UP] = first;
         twin.links[REST] = next;
         if next != NONE {
-            tables.node_mut(next).links[UP] = node;
+            nodes.node_mut(next).links[UP] = node;
         }
     }
 
     /// Takes a run that is not alone out of its class.
     #[inline]
-    fn detach(tables: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) {
-        let run = tables.node(node);
+    fn detach(nodes: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) {
+        let run = nodes.node(node);
         let [.., up, next] = run.links;
         if run.is_twin() {
-            tables.node_mut(up).links[REST] = next;
+            nodes.node_mut(up).links[REST] = next;
             if next != NONE {
-                tables.node_mut(next).links[UP] = up;
+                nodes.node_mut(next).links[UP] = up;
             }
-            tables.node_mut(node).set_twin(false);
+            nodes.node_mut(node).set_twin(false);
         } else if next != NONE {
-            tables.node_mut(next).set_twin(false);
-            trie::replace(tables, root, node, next);
+            nodes.node_mut(next).set_twin(false);
+            trie::replace(nodes, root, node, next);
         } else {
-            trie::remove(tables, root, node);
+            trie::remove(nodes, root, node);
         }
     }
 
@@ -180,7 +180,7 @@ impl SizeIndex {
     #[inline(always)]
     pub(crate) fn find(
         &self,
-        tables: &(impl Nodes + ?Sized),
+        nodes: &(impl Nodes + ?Sized),
         len: u64,
         budget: u32,
         visits: &mut u32,
@@ -189,29 +189,29 @@ impl SizeIndex {
         let root = self.root(class);
         if root != NONE {
             // Most classes hold one size, and most requests repeat one.
-            if tables.node(root).len() == len {
+            if nodes.node(root).len() == len {
                 *visits += 1;
                 return root;
             }
             let bits = class.free_bits();
-            let found = least_of_at_least(tables, root, bits, len, budget, visits);
+            let found = least_of_at_least(nodes, root, bits, len, budget, visits);
             if found != NONE {
                 return found;
             }
         }
         let Some(above) = self.class_above(class) else { return NONE };
         let root = self.root(above);
-        let [low, high, ..] = tables.node(root).links;
+        let [low, high, ..] = nodes.node(root).links;
         if low == high {
             // Two children are never one node: there are none.
             *visits += 1;
             return root;
         }
-        least(tables, root, NONE, budget, visits)
+        least(nodes, root, NONE, budget, visits)
     }
 
     /// The largest run.
-    pub(crate) fn largest(&self, tables: &(impl Nodes + ?Sized)) -> u32 {
+    pub(crate) fn largest(&self, nodes: &(impl Nodes + ?Sized)) -> u32 {
         if self.words == 0 {
             return NONE;
         }
@@ -220,8 +220,8 @@ impl SizeIndex {
         let mut at = self.root(class);
         let mut best = at;
         while at != NONE {
-            let run = tables.node(at);
-            if run.len() > tables.node(best).len() {
+            let run = nodes.node(at);
+            if run.len() > nodes.node(best).len() {
                 best = at;
             }
             at = if run.links[CHILDREN[1]] == NONE {
@@ -247,7 +247,7 @@ impl SizeIndex {
 /// The least run of at least `len` in the trie of its class.
 #[inline]
 fn least_of_at_least(
-    tables: &(impl Nodes + ?Sized),
+    nodes: &(impl Nodes + ?Sized),
     root: u32,
     mut bit: u32,
     len: u64,
@@ -262,7 +262,7 @@ fn least_of_at_least(
     while at != NONE && budget > 0 {
         budget -= 1;
         *visits += 1;
-        let run = tables.node(at);
+        let run = nodes.node(at);
         let run_len = run.len();
         if run_len == len {
             return at;
@@ -278,25 +278,25 @@ fn least_of_at_least(
         }
         at = run.links[side];
     }
-    least(tables, larger, best, budget, visits)
+    least(nodes, larger, best, budget, visits)
 }
 
 /// The least of `best` and the runs of a trie on the way to its least.
 #[inline]
 fn least(
-    tables: &(impl Nodes + ?Sized),
+    nodes: &(impl Nodes + ?Sized),
     root: u32,
     best: u32,
     mut budget: u32,
     visits: &mut u32,
 ) -> u32 {
     let mut best = best;
-    let mut best_len = if best == NONE { u64::MAX } else { tables.node(best).len() };
+    let mut best_len = if best == NONE { u64::MAX } else { nodes.node(best).len() };
     let mut at = root;
     while at != NONE && budget > 0 {
         budget -= 1;
         *visits += 1;
-        let run = tables.node(at);
+        let run = nodes.node(at);
         if run.len() < best_len {
             best = at;
             best_len = run.len();

@@ -24,19 +24,19 @@ pub(crate) fn side(key: u64, bit: u32) -> usize {
 
 /// Hangs `node`, which has no children, below `parent` on a side where there is none.
 #[inline]
-pub(crate) fn attach(tables: &mut (impl Nodes + ?Sized), parent: u32, side: usize, node: u32) {
-    tables.node_mut(parent).links[side] = node;
-    tables.node_mut(node).links[UP] = parent;
+pub(crate) fn attach(nodes: &mut (impl Nodes + ?Sized), parent: u32, side: usize, node: u32) {
+    nodes.node_mut(parent).links[side] = node;
+    nodes.node_mut(node).links[UP] = parent;
 }
 
 /// Points what pointed to `old` to `new`.
 #[inline]
-fn redirect(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
-    let parent = tables.node(old).links[UP];
+fn redirect(nodes: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
+    let parent = nodes.node(old).links[UP];
     if parent == NONE {
         *root = new;
     } else {
-        let links = &mut tables.node_mut(parent).links;
+        let links = &mut nodes.node_mut(parent).links;
         let side = usize::from(links[CHILDREN[1]] == old);
         links[side] = new;
     }
@@ -44,16 +44,16 @@ fn redirect(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u
 
 /// Puts `new`, which is in no trie, in the place of `old`.
 #[inline]
-pub(crate) fn replace(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
-    redirect(tables, root, old, new);
-    let [low, high, parent, _] = tables.node(old).links;
-    let links = &mut tables.node_mut(new).links;
+pub(crate) fn replace(nodes: &mut (impl Nodes + ?Sized), root: &mut u32, old: u32, new: u32) {
+    redirect(nodes, root, old, new);
+    let [low, high, parent, _] = nodes.node(old).links;
+    let links = &mut nodes.node_mut(new).links;
     links[CHILDREN[0]] = low;
     links[CHILDREN[1]] = high;
     links[UP] = parent;
     for child in [low, high] {
         if child != NONE {
-            tables.node_mut(child).links[UP] = new;
+            nodes.node_mut(child).links[UP] = new;
         }
     }
 }
@@ -61,23 +61,23 @@ pub(crate) fn replace(tables: &mut (impl Nodes + ?Sized), root: &mut u32, old: u
 /// Takes `node` out: a leaf below it takes its place. Returns the lowest node whose children
 /// have changed (`NONE` if none has).
 #[inline]
-pub(crate) fn remove(tables: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) -> u32 {
-    let leaf = leaf_below(tables, node);
-    let parent = tables.node(leaf).links[UP];
-    redirect(tables, root, leaf, NONE);
+pub(crate) fn remove(nodes: &mut (impl Nodes + ?Sized), root: &mut u32, node: u32) -> u32 {
+    let leaf = leaf_below(nodes, node);
+    let parent = nodes.node(leaf).links[UP];
+    redirect(nodes, root, leaf, NONE);
     if leaf == node {
         return parent;
     }
-    replace(tables, root, node, leaf);
+    replace(nodes, root, node, leaf);
     if parent == node { leaf } else { parent }
 }
 
 /// Some node below this one, or itself, that has no children.
 #[inline]
-pub(crate) fn leaf_below(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
+pub(crate) fn leaf_below(nodes: &(impl Nodes + ?Sized), node: u32) -> u32 {
     let mut leaf = node;
     loop {
-        let [low, high, ..] = tables.node(leaf).links;
+        let [low, high, ..] = nodes.node(leaf).links;
         leaf = match (low, high) {
             (NONE, NONE) => return leaf,
             (NONE, child) | (child, _) => child,
@@ -87,8 +87,8 @@ pub(crate) fn leaf_below(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
 
 /// The node after `node` when a trie is walked from the top, each node before its children, the
 /// low child first. For checks; needs no stack.
-pub(crate) fn next(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
-    let [low, high, ..] = tables.node(node).links;
+pub(crate) fn next(nodes: &(impl Nodes + ?Sized), node: u32) -> u32 {
+    let [low, high, ..] = nodes.node(node).links;
     if low != NONE {
         return low;
     }
@@ -97,11 +97,11 @@ pub(crate) fn next(tables: &(impl Nodes + ?Sized), node: u32) -> u32 {
     }
     let mut below = node;
     loop {
-        let parent = tables.node(below).links[UP];
+        let parent = nodes.node(below).links[UP];
         if parent == NONE {
             return NONE;
         }
-        let high = tables.node(parent).links[CHILDREN[1]];
+        let high = nodes.node(parent).links[CHILDREN[1]];
         if high != below && high != NONE {
             return high;
         }
