@@ -5,8 +5,8 @@ use pool_core::{
 };
 
 use crate::support::{
-    FITS, GRANULE, Numbers, PLACEMENTS, dump, dump_lent, free_each, grow, holes, range_of,
-    range_with_spans, shrink,
+    FITS, GRANULE, Numbers, PLACEMENTS, dump, dump_lent, free_each, holes, range_of,
+    range_with_spans,
 };
 
 #[test]
@@ -68,10 +68,10 @@ fn p029_a_range_that_grew_shrinks_back_to_exactly_what_it_was() {
             for more in [1, 3, 8, 57] {
                 let mut range = range_of(granules, placement);
                 let before = dump(&range);
-                grow(&mut range, more * GRANULE);
+                range.grow(more * GRANULE).unwrap();
                 let made_so = dump(&range_of(granules + more, placement));
                 assert_eq!(dump(&range), made_so);
-                shrink(&mut range, more * GRANULE);
+                range.shrink(more * GRANULE).unwrap();
                 assert_eq!(dump(&range), before);
             }
         }
@@ -162,7 +162,7 @@ fn p065_a_gap_of_any_length_keeps_its_length() {
                 range.allocate(GRANULE).unwrap();
                 range.allocate(Request::new(GRANULE).options(Options::HIGH_END)).unwrap();
                 assert_eq!(holes(&range), [(1, gap)]);
-                grow(&mut range, GRANULE);
+                range.grow(GRANULE).unwrap();
                 assert_eq!(holes(&range), [(1, gap), (gap + 2, 1)]);
                 let block = range.allocate(gap * GRANULE).unwrap();
                 assert_eq!((block.offset_bytes(), block.size_bytes()), (GRANULE, gap * GRANULE));

@@ -1,7 +1,7 @@
 //! What the tests of all kinds share.
 
 use pool_core::{
-    Block, Borrowed, Chunked, EndError, OffsetAllocator, Piece, Placement, RangeConfig, RangeStats,
+    Block, Borrowed, Chunked, OffsetAllocator, Piece, Placement, RangeConfig, RangeStats,
     SpanExtent, Spans,
 };
 
@@ -72,22 +72,6 @@ pub(crate) fn holes(range: &OffsetAllocator<Chunked>) -> Vec<(u64, u64)> {
             _ => None,
         })
         .collect()
-}
-
-/// Grows a range, with the step for more metadata where it is asked for.
-pub(crate) fn grow(range: &mut OffsetAllocator<Chunked>, bytes: u64) {
-    if let Err(EndError::OutOfMetadata(step)) = range.grow(bytes) {
-        assert!(range.add_metadata(step));
-        range.grow(bytes).unwrap();
-    }
-}
-
-/// Shrinks a range in the same way.
-pub(crate) fn shrink(range: &mut OffsetAllocator<Chunked>, bytes: u64) {
-    if let Err(EndError::OutOfMetadata(step)) = range.shrink(bytes) {
-        assert!(range.add_metadata(step));
-        range.shrink(bytes).unwrap();
-    }
 }
 
 /// Frees blocks in the order given.

@@ -28,7 +28,7 @@ pub(crate) struct Driver<'a> {
     twin_handles: BTreeMap<Handle, Handle>,
     model: Model,
     stats: RangeStats,
-    /// Nodes of the range's table: all of them if they are lent, else those of the first chunk.
+    /// Nodes of the range's table, if they are lent.
     nodes: u64,
     /// Whether the table can grow.
     grows: bool,
@@ -59,9 +59,7 @@ impl<'a> Driver<'a> {
         twin: Option<&'a mut dyn Subject>,
     ) -> Self {
         let (nodes, block_promise) = match shape.storage {
-            Storage::Chunked => {
-                (shape.node_count(NodeBudget::Blocks(shape.expected_blocks())), None)
-            }
+            Storage::Chunked => (0, None),
             Storage::Borrowed { nodes, .. } => {
                 let promise =
                     if let NodeBudget::Blocks(blocks) = nodes { Some(blocks) } else { None };
@@ -352,7 +350,7 @@ impl<'a> Driver<'a> {
                 Err(Finding::FalseExhaustion { error, spare: u64::MAX })
             };
         }
-        if !self.is_starved() || step == Metadata::Span {
+        if !self.may_run_short() || step == Metadata::Span {
             return Err(Finding::FalseExhaustion { error, spare: self.spare_nodes() });
         }
         let live = self.model.live().len() as u64;
@@ -481,10 +479,6 @@ impl<'a> Driver<'a> {
         } else {
             (granules, old + self.model.free_after(live.place.end()))
         };
-        if u64::from(self.stats.nodes) + self.most_new_nodes() > self.shape.granules.into() {
-            // A table that grows has as many nodes as it had granules; the twin's may have more.
-            self.twin = None;
-        }
         let answer = self.range.resize(live.handle, size_bytes);
         let wrong =
             |expected: String| Err(Finding::Resize { got: format!("{answer:?}"), expected });
@@ -504,7 +498,7 @@ impl<'a> Driver<'a> {
                     return wrong(format!("NoRoom: there is room for {most} granules"));
                 }
                 // With no node for the piece cut off, a block keeps its size.
-                let kept = target < old && self.is_starved();
+                let kept = target < old && self.may_run_short();
                 if place.granules != target && !(kept && place.granules == old) {
                     return wrong(format!("{target} granules"));
                 }
@@ -533,7 +527,7 @@ impl<'a> Driver<'a> {
         if more <= most && self.grown + more > u64::from(Shape::MOST_GROWTH) {
             return Ok(());
         }
-        let answer = move_end(self.range, true, bytes);
+        let answer = self.range.grow(bytes);
         let expected = if more == 0 {
             Err(EndError::BelowGranule { bytes, granule_bytes: self.shape.granule_bytes })
         } else if more > most {
@@ -543,7 +537,7 @@ impl<'a> Driver<'a> {
         };
         let answer = self.judge_end(answer, expected)?;
         if let Some(twin) = self.twin.as_mut() {
-            twin_end(move_end(*twin, true, bytes), answer)?;
+            twin_end(twin.grow(bytes), answer)?;
         }
         if answer.is_ok() {
             self.grown += more;
@@ -561,7 +555,7 @@ impl<'a> Driver<'a> {
     fn shrink(&mut self, bytes: u64) -> Result<(), Finding> {
         let less = bytes / self.shape.granule_bytes;
         let most = self.model.free_tail().min(self.model.granules() - 1);
-        let answer = move_end(self.range, false, bytes);
+        let answer = self.range.shrink(bytes);
         let expected = if less == 0 {
             Err(EndError::BelowGranule { bytes, granule_bytes: self.shape.granule_bytes })
         } else if less > most {
@@ -571,7 +565,7 @@ impl<'a> Driver<'a> {
         };
         let answer = self.judge_end(answer, expected)?;
         if let Some(twin) = self.twin.as_mut() {
-            twin_end(move_end(*twin, false, bytes), answer)?;
+            twin_end(twin.shrink(bytes), answer)?;
         }
         if answer.is_ok() {
             self.model.set_granules(self.model.granules() - less);
@@ -594,7 +588,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Result<u64, EndError>, Finding> {
         if matches!(answer, Err(EndError::OutOfMetadata(_)))
             && expected.is_ok()
-            && self.is_starved()
+            && self.may_run_short()
         {
             self.summary.starved += 1;
             return Ok(answer);
@@ -888,13 +882,14 @@ impl<'a> Driver<'a> {
         self.earlier.push_back(size_bytes);
     }
 
-    /// Nodes that are surely to be had.
+    /// Nodes of a lent table that are in no use.
     fn spare_nodes(&self) -> u64 {
         self.nodes.saturating_sub(self.stats.nodes.into())
     }
 
-    fn is_starved(&self) -> bool {
-        self.spare_nodes() < self.most_new_nodes()
+    /// Whether a call may find too few nodes: a table that grows never does.
+    fn may_run_short(&self) -> bool {
+        !self.grows && self.spare_nodes() < self.most_new_nodes()
     }
 
     /// The most nodes that one call can need: under buddy placement one for each split, else one
@@ -971,17 +966,6 @@ fn choose<T>(from: &VecDeque<T>, pick: usize) -> Option<&T> {
 
 fn extent(block: Block) -> (u64, u64) {
     (block.offset_bytes(), block.size_bytes())
-}
-
-/// Grows or shrinks a range, with the step for more metadata if it is asked for.
-fn move_end(range: &mut dyn Subject, up: bool, bytes: u64) -> Result<u64, EndError> {
-    let call = |range: &mut dyn Subject| {
-        if up { range.grow(bytes) } else { range.shrink(bytes) }
-    };
-    match call(range) {
-        Err(EndError::OutOfMetadata(step)) if range.add_metadata(step) => call(range),
-        answer => answer,
-    }
 }
 
 fn twin_end(other: Result<u64, EndError>, answer: Result<u64, EndError>) -> Result<(), Finding> {

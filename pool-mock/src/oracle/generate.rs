@@ -186,7 +186,9 @@ fn extreme(value: u32) -> u64 {
 fn align_bytes(byte: u8, granule_bytes: u64) -> u64 {
     let exponent = u32::from(byte / 8);
     match byte % 8 {
-        0..=4 => 1,
+        0..=3 => 1,
+        // The sizes of spans and their parts.
+        4 => granule_bytes << (3 + exponent % 6),
         5 => granule_bytes << (exponent % 5),
         6 => granule_bytes << (exponent % 14),
         // Any power of two, and now and then none.

@@ -159,12 +159,7 @@ impl Shape {
             .placement(self.placement)
             .spans(self.spans)
             .handle_seed(self.handle_seed)
-            .expect_blocks(self.expected_blocks())
-    }
-
-    /// Few, so that chunks have to follow; but a twin is not to differ by running short.
-    pub(crate) const fn expected_blocks(&self) -> u32 {
-        if self.twin { self.granules + Self::MOST_GROWTH } else { 16 }
+            .expect_blocks(Self::FIRST_BLOCKS)
     }
 
     /// How many nodes a lent table has under `budget`.
@@ -178,6 +173,9 @@ impl Shape {
             NodeBudget::Nodes(nodes) => nodes as usize,
         }
     }
+
+    /// Blocks that the first chunk has room for: few, so that others have to follow.
+    const FIRST_BLOCKS: u32 = 16;
 
     /// Granules that a range under test is grown by at most, all in all.
     pub(crate) const MOST_GROWTH: u32 = 4096;
