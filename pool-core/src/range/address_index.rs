@@ -32,6 +32,17 @@ fn set_longest(nodes: &mut (impl Nodes + ?Sized), node: u32, len: u64) {
     nodes.node_mut(node).links[REST] = len.wrapping_sub(1) as u32;
 }
 
+/// How many nodes are above a node.
+fn depth(nodes: &(impl Nodes + ?Sized), node: u32) -> u32 {
+    let mut depth = 0;
+    let mut at = nodes.node(node).links[UP];
+    while at != NONE {
+        depth += 1;
+        at = nodes.node(at).links[UP];
+    }
+    depth
+}
+
 /// Notes the longest run below each node from here up to the root.
 fn note_longest(nodes: &mut (impl Nodes + ?Sized), node: u32) {
     let mut at = node;
@@ -82,8 +93,11 @@ impl AddressIndex {
         start: u32,
         len: u64,
     ) {
+        // It stays where it is if the way down to its new offset passes the same nodes.
+        let below = self.bits.saturating_sub(depth(nodes, node));
         let run = nodes.node_mut(node);
-        if run.start == start {
+        if u64::from(run.start ^ start) >> below == 0 {
+            run.start = start;
             run.set_len(len);
             return note_longest(nodes, node);
         }
