@@ -27,3 +27,13 @@ fn fits_knows_the_place_that_a_new_span_gives() {
     };
     check(&case, Verify::EachStep).unwrap();
 }
+
+/// A table of nodes that is full but can grow: a small block went into a hole outside, for want of
+/// the nodes to cut a span out, where a range with nodes to spare opened one.
+#[test]
+fn a_full_table_that_grows_places_nothing_elsewhere() {
+    let mut operations = vec![outside(1); 34];
+    operations.extend([Operation::Free(1), Operation::allocate(Size::Granules(1))]);
+    let case = Case { shape: Shape::new(256).spans(64, 16).with_twin(), operations };
+    check(&case, Verify::EachStep).unwrap();
+}

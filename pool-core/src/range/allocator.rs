@@ -255,11 +255,11 @@ impl<S: Storage> OffsetAllocator<S> {
     ) -> Result<Block, AllocError> {
         loop {
             if !self.table.storage.replenish(&self.shape, missing) {
-                match missing {
-                    // Without tables for one more span the block lies outside.
-                    Metadata::Span => request = request.options(Options::NO_NEW_SPAN),
-                    Metadata::Nodes(_) => return Err(AllocError::OutOfMetadata(missing)),
+                if request.options.contains(Options::NO_NEW_SPAN) {
+                    return Err(AllocError::OutOfMetadata(missing));
                 }
+                // Without metadata for one more span the block may still lie outside.
+                request = request.options(Options::NO_NEW_SPAN);
             }
             match self.try_allocate(request) {
                 Err(AllocError::OutOfMetadata(more)) => missing = more,

@@ -66,7 +66,8 @@ impl<S: Storage> OffsetAllocator<S> {
             match self.open_span_for(need) {
                 Ok(true) => return Ok(self.allocate_in_spans(need)),
                 Ok(false) => {}
-                Err(Metadata::Span) => return Err(Metadata::Span),
+                // Where metadata can be had, what is spare must not decide where a block lies.
+                Err(step) if S::GROWS => return Err(step),
                 // Without nodes to cut a span out, the block itself may still find some.
                 Err(nodes) => missing = Some(nodes),
             }
