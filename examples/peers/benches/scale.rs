@@ -228,6 +228,8 @@ fn count(options: &Options) -> Result<(), Box<dyn Error>> {
     for &live in &options.live {
         let of_loop = instructions_per_operation(program, Subject::None, live)?;
         for subject in Subject::ALL {
+            // Some minutes at 10^7 live blocks.
+            eprintln!("counting {} at {live} live blocks", subject.name());
             let all = instructions_per_operation(program, subject, live)?;
             table.add_row([
                 live.to_string(),
