@@ -33,7 +33,8 @@ use super::table::Table;
 ///   empty span counts as such granules), or a free buddy inside a span. Under buddy placement
 ///   this holds for sizes (and alignments) rounded up to powers of two. A free block that an
 ///   option rules out is not counted.
-/// - **The same calls give the same offsets**, in every run and on every platform. Programs that
+/// - **The same calls give the same offsets** under the same configuration, in every run and on
+///   every platform; in lent storage as long as it has nodes and tables to spare. Programs that
 ///   capture offsets and replay their work rely on it.
 /// - **An error changes nothing** that any call shows, and a free never fails for lack of
 ///   metadata.
