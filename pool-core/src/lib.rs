@@ -35,9 +35,13 @@
 extern crate alloc;
 
 pub mod range;
+#[cfg(feature = "alloc")]
+pub mod threads;
 
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
+#[cfg(feature = "alloc")]
+pub use threads::{Cache, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
 pub use range::{
     AllocError, Block, Borrowed, ConfigError, EndError, Handle, HandleError, Metadata, Node,
     OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request, ResizeError,
