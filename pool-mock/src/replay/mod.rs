@@ -6,6 +6,10 @@
 //! part by implementing [`Placer`]; pool-core's [`OffsetAllocator`](pool_core::OffsetAllocator)
 //! does, and [`survey`] and [`smallest_capacity`] judge all that do by the same code.
 //!
+//! Several copies of a program on one [`SharedAllocator`](pool_core::SharedAllocator) replay on a
+//! [`Cached`] each: with [`pass_together`] on threads of their own, which gives the time, and with
+//! [`Script::copies`] and [`Lockstep`] from one thread, which gives the same in every run.
+//!
 //! What is counted, wherever a replay is reported:
 //!
 //! - *operations*: the allocations and frees of the program. Requests that failed when they were
@@ -40,14 +44,20 @@
 //! ```
 
 mod capacity;
+mod lockstep;
 mod placer;
 mod range;
 mod script;
+mod shared;
 mod survey;
 mod timing;
+mod together;
 
 pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity};
+pub use lockstep::Lockstep;
 pub use placer::{Extent, Locate, Placer};
 pub use script::{Script, Step};
+pub use shared::Cached;
 pub use survey::{Survey, Waste, survey};
 pub use timing::{Best, Pass, Stage};
+pub use together::pass_together;

@@ -120,6 +120,51 @@ impl Script {
         self.sizes_bytes.push(size_bytes);
     }
 
+    /// The program several times at once, in lockstep: each step once for every copy, in the
+    /// copies' order, before the next step. `None` if more than `u32::MAX` blocks would be live.
+    ///
+    /// [`Lockstep`](super::Lockstep) replays it with an allocator for each copy.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::{Trace, replay::{Script, Step}};
+    ///
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1,0\nfree,0xa0,1,0\n";
+    /// let script = Script::new(&Trace::read(log.as_bytes())?, 256);
+    /// let two = script.copies(2).unwrap();
+    /// let allocate = |slot| Step::Allocate { slot, granules: 1 };
+    /// let free = |slot| Step::Free { slot };
+    /// assert_eq!(two.steps(), [allocate(0), allocate(1), free(0), free(1)]);
+    /// assert_eq!((two.peak_live_blocks(), two.peak_live_granules()), (2, 2));
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
+    #[must_use]
+    pub fn copies(&self, copies: u32) -> Option<Self> {
+        let steps = self.steps.len().checked_mul(copies as usize)?;
+        let mut script = Self {
+            steps: Vec::with_capacity(steps),
+            sizes_bytes: Vec::with_capacity(steps),
+            granule_bytes: self.granule_bytes,
+            slots: self.slots.checked_mul(copies)?,
+            peak_live_granules: self.peak_live_granules.saturating_mul(u64::from(copies)),
+        };
+        for (step, size_bytes) in self.steps_and_bytes() {
+            for copy in 0..copies {
+                // Below `slots` in all.
+                let slot_of_copy = |slot| copy * self.slots + slot;
+                let step = match step {
+                    Step::Allocate { slot, granules } => {
+                        Step::Allocate { slot: slot_of_copy(slot), granules }
+                    }
+                    Step::Free { slot } => Step::Free { slot: slot_of_copy(slot) },
+                };
+                script.push(step, size_bytes);
+            }
+        }
+        Some(script)
+    }
+
     /// The steps, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {

@@ -51,6 +51,15 @@ impl<'a, B> Stage<'a, B> {
     /// the clock has stopped.
     pub fn pass<P: Placer<Block = B>>(&mut self, placer: &mut P) -> Pass {
         let start = Instant::now();
+        let failures = self.play(placer);
+        let elapsed = start.elapsed();
+        self.clear(placer);
+        Pass { elapsed, failures }
+    }
+
+    /// All steps, and nothing else; how many requests were refused.
+    #[inline]
+    pub(super) fn play<P: Placer<Block = B>>(&mut self, placer: &mut P) -> u64 {
         let mut failures = 0;
         for step in self.script.steps() {
             match *step {
@@ -66,11 +75,14 @@ impl<'a, B> Stage<'a, B> {
                 }
             }
         }
-        let elapsed = start.elapsed();
+        failures
+    }
+
+    /// Releases what is live.
+    pub(super) fn clear<P: Placer<Block = B>>(&mut self, placer: &mut P) {
         for block in self.slots.iter_mut().filter_map(Option::take) {
             placer.release(block);
         }
-        Pass { elapsed, failures }
     }
 
     /// Whether the allocator serves every request. Stops at the first refusal.
