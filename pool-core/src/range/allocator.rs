@@ -70,6 +70,8 @@ pub struct OffsetAllocator<S: Storage> {
     pub(super) free: Free,
     pub(super) books: Books,
     pub(super) generation: Generation,
+    /// Granules owned, if these are not those of a whole range but of islands.
+    pub(super) islands: Option<u64>,
 }
 
 /// The free granules of a range, as its placement keeps them.
@@ -211,6 +213,7 @@ impl<S: Storage> OffsetAllocator<S> {
             },
             books: Books::default(),
             generation: Generation::first(config.handle_seed),
+            islands: None,
         };
         // The nodes for it are there, as was checked.
         let _ = match &mut range.free {
@@ -249,7 +252,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     #[cold]
-    fn replenish(
+    pub(super) fn replenish(
         &mut self,
         mut request: Request,
         mut missing: Metadata,
@@ -293,16 +296,22 @@ impl<S: Storage> OffsetAllocator<S> {
     #[inline(always)]
     pub fn try_allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         let request = request.into();
-        if let Some(len) = Need::plain_len(&request, &self.shape)
-            && let (Some(handle), start) = self.allocate_plainly(len)
-        {
-            let len = match handle.slot() {
-                Slot::Node(_) => len,
-                Slot::Granule(_) => len.next_power_of_two(),
-            };
-            return Ok(self.describe(handle, start, len));
+        match self.serve_plainly(&request) {
+            Some(block) => Ok(block),
+            None => self.allocate_at_last(&request),
         }
-        self.allocate_at_last(&request)
+    }
+
+    /// The way of most requests, if this one may take it and finds something there.
+    #[inline(always)]
+    pub(super) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
+        let len = Need::plain_len(request, &self.shape)?;
+        let (Some(handle), start) = self.allocate_plainly(len) else { return None };
+        let len = match handle.slot() {
+            Slot::Node(_) => len,
+            Slot::Granule(_) => len.next_power_of_two(),
+        };
+        Some(self.describe(handle, start, len))
     }
 
     /// What most requests take: a small block freed before, or the run that a first look shows.

@@ -15,19 +15,23 @@ use super::storage::Storage;
 use super::table::Table;
 
 impl<S: Storage> OffsetAllocator<S> {
-    /// Every way to serve a request, in order.
+    /// Every way to serve a request, or what would serve it.
     #[inline(never)]
     pub(super) fn allocate_at_last(&mut self, request: &Request) -> Result<Block, AllocError> {
+        match self.look(request)? {
+            Some(block) => Ok(block),
+            None => Err(self.refusal(request)),
+        }
+    }
+
+    /// Every way to serve a request, in order; none if no free block does.
+    pub(super) fn look(&mut self, request: &Request) -> Result<Option<Block>, AllocError> {
         let need = &Need::of(request, &self.shape)?;
         let result = match &mut self.free {
             Free::Runs(..) => self.allocate_from_runs_or_spans(need),
             Free::Buddies(_) => self.allocate_buddy(need),
         };
-        match result {
-            Ok(Some(block)) => Ok(block),
-            Ok(None) => Err(self.refusal(request)),
-            Err(missing) => Err(AllocError::OutOfMetadata(missing)),
-        }
+        result.map_err(AllocError::OutOfMetadata)
     }
 
     /// Orders of a request in a span, if it may lie in one at all.

@@ -12,6 +12,7 @@
 //! | `need`, `allocator`, `last_look` | a request against all of them, in order |
 //! | `query` | questions that change nothing |
 //! | `end`, `resize`, `blocks`, `verify` | the range's end, a block's size, lists, checks |
+//! | `islands` | stretches that are lent, for the layer above |
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -35,6 +36,8 @@ mod config;
 mod end;
 mod error;
 mod handle;
+#[cfg(feature = "alloc")]
+mod islands;
 mod last_look;
 mod need;
 mod node;
@@ -58,6 +61,14 @@ pub use error::{
     AllocError, ConfigError, EndError, HandleError, Metadata, ResizeError, VerifyError,
 };
 pub use handle::Handle;
+#[cfg(feature = "alloc")]
+pub(crate) use config::Shape;
+#[cfg(feature = "alloc")]
+pub(crate) use handle::{Generation, Slot};
+#[cfg(feature = "alloc")]
+pub(crate) use islands::Stretch;
+#[cfg(feature = "alloc")]
+pub(crate) use need::Need;
 pub use node::Node;
 pub use request::{Options, Request};
 #[cfg(feature = "alloc")]

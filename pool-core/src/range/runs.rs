@@ -39,7 +39,7 @@ pub(crate) enum Runs {
 
 impl Runs {
     #[inline(always)]
-    fn index(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+    pub(crate) fn index(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
             Self::BySize(index) => index.insert(nodes, node),
             Self::ByAddress(index) => index.insert(nodes, node),
@@ -55,7 +55,7 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn unindex(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+    pub(crate) fn unindex(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
         match self {
             Self::BySize(index) => index.remove(nodes, node),
             Self::ByAddress(index) => index.remove(nodes, node),
@@ -337,6 +337,14 @@ impl Runs {
         } else {
             self.change(&mut table.storage, last, start, len - less);
         }
+    }
+
+    /// The longest free run by size.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn longest_run<S: Tables>(&self, table: &Table<S>) -> Option<u32> {
+        let Self::BySize(index) = self else { return None };
+        let node = index.largest(&table.storage);
+        (node != NONE).then_some(node)
     }
 
     /// The length of the longest free run, or zero.

@@ -85,6 +85,22 @@ impl Chain {
         self.set_before(nodes, after, before);
     }
 
+    /// Takes a node out of the chain, which ends on both sides of it, and makes it spare.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn cut(&mut self, nodes: &mut (impl Nodes + ?Sized), index: u32) {
+        let node = nodes.node(index);
+        let (before, after) = (node.before(), node.after());
+        if before != NONE {
+            nodes.node_mut(before).set_after(NONE);
+        }
+        if after != NONE {
+            nodes.node_mut(after).set_before(NONE);
+        }
+        nodes.node_mut(index).set_before(NONE);
+        nodes.node_mut(index).set_after(NONE);
+        self.remove(nodes, index);
+    }
+
     /// Notes what is behind a piece (`NONE`: what is first).
     #[inline(always)]
     fn set_after(&mut self, nodes: &mut (impl Nodes + ?Sized), piece: u32, after: u32) {
@@ -173,7 +189,20 @@ impl<S: Tables> Table<S> {
 
     /// The pieces in address order.
     pub(crate) fn chain(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut at = self.chain.first;
+        self.chain_from(self.chain.first)
+    }
+
+    /// The first pieces of all chains, if there are several.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.chain.touched).filter(|&node| {
+            let node = self.storage.node(node);
+            node.state() != State::Unused && node.before() == NONE
+        })
+    }
+
+    /// A piece and those behind it.
+    pub(crate) fn chain_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = first;
         core::iter::from_fn(move || {
             let this = at;
             if this == NONE {

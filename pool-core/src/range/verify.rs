@@ -23,6 +23,7 @@ fn hold(holds: bool, what: &'static str, at: u32) -> Check {
 #[derive(Default)]
 struct Totals {
     pieces: u32,
+    granules: u64,
     free_runs: u32,
     spans: u32,
     empty_spans: u32,
@@ -83,8 +84,30 @@ impl<S: Storage> OffsetAllocator<S> {
 
     fn verify_chain(&self) -> Result<Totals, VerifyError> {
         let mut totals = Totals::default();
-        let (mut before, mut end) = (NONE, 0);
-        for index in self.table.chain() {
+        if let Some(owned) = self.islands {
+            for head in self.table.heads() {
+                let start = u64::from(self.table.storage.node(head).start);
+                self.verify_chain_from(head, start, &mut totals)?;
+            }
+            hold(totals.granules == owned, "granules of islands miscounted", NONE)?;
+            return Ok(totals);
+        }
+        let last = self.verify_chain_from(self.table.chain.first, 0, &mut totals)?;
+        hold(self.table.chain.last == last, "the chain ends elsewhere", last)?;
+        let whole = totals.granules == self.shape.capacity;
+        hold(whole, "the chain does not end at the capacity", last)?;
+        Ok(totals)
+    }
+
+    /// A chain of pieces without a gap, from a granule on. Its last piece.
+    fn verify_chain_from(
+        &self,
+        first: u32,
+        start: u64,
+        totals: &mut Totals,
+    ) -> Result<u32, VerifyError> {
+        let (mut before, mut end) = (NONE, start);
+        for index in self.table.chain_from(first) {
             let piece = self.table.storage.node(index);
             totals.pieces += 1;
             hold(totals.pieces <= self.table.touched(), "the chain has no end", index)?;
@@ -93,7 +116,7 @@ impl<S: Storage> OffsetAllocator<S> {
             end = piece.end();
             match piece.state() {
                 State::Unused => {
-                    return hold(false, "an unused node in the chain", index).map(|()| totals);
+                    return hold(false, "an unused node in the chain", index).map(|()| index);
                 }
                 State::Free => {
                     totals.free_runs += 1;
@@ -104,13 +127,12 @@ impl<S: Storage> OffsetAllocator<S> {
                     totals.live_granules += piece.len();
                     hold(piece.links[0] != 0, "a live block without a generation", index)?;
                 }
-                State::Span => self.verify_span(index, &mut totals)?,
+                State::Span => self.verify_span(index, totals)?,
             }
             before = index;
         }
-        hold(self.table.chain.last == before, "the chain ends elsewhere", before)?;
-        hold(end == self.shape.capacity, "the chain does not end at the capacity", before)?;
-        Ok(totals)
+        totals.granules += end - start;
+        Ok(before)
     }
 
     fn verify_merged(&self, index: u32) -> Check {

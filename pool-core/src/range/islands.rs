@@ -1,0 +1,294 @@
+//! What the layer above needs to work on one range in several places at once: stretches of it
+//! that are lent out, and allocators that own nothing but such stretches (*islands*).
+//!
+//! An allocator of islands has the shape of the whole range, so that offsets, spans and
+//! alignments mean the same in all of them, but its chain of pieces ends where an island ends:
+//! nothing merges across. The lender keeps a lent stretch as one live block of its own.
+
+use super::allocator::{Found, Free, OffsetAllocator};
+use super::block::Block;
+use super::config::{RangeConfig, Shape};
+use super::error::{AllocError, ConfigError, Metadata};
+use super::handle::{Handle, Slot};
+use super::node::{NONE, Node, State};
+use super::request::Request;
+use super::storage::{Chunked, Storage};
+
+/// A stretch of a range, in granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: u32,
+    pub(crate) len: u64,
+}
+
+/// What is left of a lent stretch when a part of it came back: the nodes of the live pieces
+/// before and behind that part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) before: Option<u32>,
+    pub(crate) behind: Option<u32>,
+}
+
+impl OffsetAllocator<Chunked> {
+    /// An allocator in the shape of a range that owns none of it yet.
+    pub(crate) fn of_islands(config: &RangeConfig) -> Result<Self, ConfigError> {
+        let mut range = Self::new(config)?;
+        // The one free run that a range starts as.
+        range.take_longest();
+        range.islands = Some(0);
+        Ok(range)
+    }
+}
+
+impl<S: Storage> OffsetAllocator<S> {
+    /// Serves a request, or says that no free block does without a search for what would.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, request: Request) -> Result<Option<Block>, AllocError> {
+        if let Some(block) = self.serve_plainly(&request) {
+            return Ok(Some(block));
+        }
+        match self.look(&request) {
+            Err(AllocError::OutOfMetadata(missing)) if S::GROWS => {
+                match self.replenish(request, missing) {
+                    Ok(block) => Ok(Some(block)),
+                    Err(AllocError::OutOfMemory { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    /// Frees the live block in a slot, whatever its generation: the layer above has made sure
+    /// that nobody else frees it.
+    #[inline(always)]
+    pub(crate) fn free_slot(&mut self, slot: Slot) -> Option<Block> {
+        self.free(self.handle_of(slot)?).ok()
+    }
+
+    /// The live block in a slot.
+    pub(crate) fn block_in(&self, slot: Slot) -> Option<Block> {
+        self.block(self.handle_of(slot)?).ok()
+    }
+
+    /// The handle of the live block in a slot.
+    #[inline(always)]
+    fn handle_of(&self, slot: Slot) -> Option<Handle> {
+        let generation = match slot {
+            Slot::Node(node) if node < self.table.touched() => {
+                self.table.storage.node(node).links[0]
+            }
+            Slot::Node(_) => return None,
+            Slot::Granule(granule) => {
+                let Free::Runs(_, spans) = &self.free else { return None };
+                spans.generation(&self.table, granule)?
+            }
+        };
+        Some(Handle::with_bits(slot, generation))
+    }
+
+    /// Makes a stretch, of which nothing is owned, an island of its own.
+    pub(crate) fn adopt(&mut self, stretch: Stretch) -> Result<(), Metadata> {
+        let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
+        if let Err(missing) = self.table.require(1)
+            && !self.table.storage.replenish(&self.shape, missing)
+        {
+            return Err(missing);
+        }
+        let run = Node::piece(State::Free, stretch.start, stretch.len);
+        let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
+        runs.index(&mut self.table.storage, run);
+        self.note_islands(stretch.len, 0);
+        Ok(())
+    }
+
+    /// Takes the longest free run away, if it is a whole island and at least `least` granules.
+    pub(crate) fn take_idle_island(&mut self, least: u64) -> Option<Stretch> {
+        let Free::Runs(runs, _) = &self.free else { return None };
+        let run = runs.longest_run(&self.table)?;
+        let piece = self.table.storage.node(run);
+        let whole = piece.before() == NONE && piece.after() == NONE;
+        if whole && piece.len() >= least { self.take_longest() } else { None }
+    }
+
+    /// Merges what can be merged: freed blocks that still look taken to their spans, and the
+    /// empty span.
+    pub(crate) fn gather(&mut self) {
+        let Free::Runs(runs, spans) = &mut self.free else { return };
+        spans.settle(&mut self.table);
+        if let Some(node) = spans.close_empty(&mut self.table) {
+            runs.release_span(&mut self.table, node);
+        }
+    }
+
+    /// Takes the longest free run away: it is none of this allocator's any more, and what lies
+    /// before and behind it are ends of islands.
+    pub(crate) fn take_longest(&mut self) -> Option<Stretch> {
+        let Free::Runs(runs, _) = &mut self.free else { return None };
+        let run = runs.longest_run(&self.table)?;
+        let piece = self.table.storage.node(run);
+        let stretch = Stretch { start: piece.start, len: piece.len() };
+        runs.unindex(&mut self.table.storage, run);
+        self.table.chain.cut(&mut self.table.storage, run);
+        self.note_islands(0, stretch.len);
+        Some(stretch)
+    }
+
+    fn note_islands(&mut self, more: u64, less: u64) {
+        if let Some(owned) = &mut self.islands {
+            *owned = *owned + more - less;
+        }
+    }
+
+    /// Makes a part of a live block outside spans free again: a stretch that was lent comes back
+    /// in pieces. The stretch lies in the block. An error changes nothing.
+    pub(crate) fn take_back(&mut self, node: u32, part: Stretch) -> Result<Rest, Metadata> {
+        let Free::Runs(runs, _) = &mut self.free else {
+            return Ok(Rest { before: Some(node), behind: None });
+        };
+        let whole = *self.table.storage.node(node);
+        let end = u64::from(part.start) + part.len;
+        let (before, behind) = (whole.start < part.start, end < whole.end());
+        let pieces = u32::from(before) + u32::from(behind);
+        if let Err(missing) = self.table.require(pieces)
+            && !self.table.storage.replenish(&self.shape, missing)
+        {
+            return Err(missing);
+        }
+        let generation = whole.links[0];
+        let freed = if before {
+            let len = u64::from(part.start - whole.start);
+            self.table.storage.node_mut(node).set_len(len);
+            self.table.insert_after(node, Node::live(part.start, part.len, generation))
+        } else {
+            self.table.storage.node_mut(node).set_len(part.len);
+            node
+        };
+        let behind = behind.then(|| {
+            let rest = Node::live(end as u32, whole.end() - end, generation);
+            self.table.insert_after(freed, rest)
+        });
+        runs.free(&mut self.table.storage, &mut self.table.chain, freed, generation);
+        self.books.live_granules -= part.len;
+        self.books.live_blocks = self.books.live_blocks + u64::from(pieces) - 1;
+        Ok(Rest { before: before.then_some(node), behind })
+    }
+
+    /// Where a block lies and how long it is.
+    pub(crate) fn stretch_of(&self, block: &Block) -> Stretch {
+        Stretch {
+            start: (block.offset_bytes >> self.shape.granule_shift) as u32,
+            len: block.size_bytes >> self.shape.granule_shift,
+        }
+    }
+
+    /// The order of a block in a span, which is what its length is a power of.
+    pub(crate) fn order_in_span(&self, handle: Handle) -> Option<u32> {
+        match self.find(handle) {
+            Ok(Found::InSpan(block)) => Some(block.order),
+            _ => None,
+        }
+    }
+
+    /// Granules of live blocks.
+    #[inline(always)]
+    pub(crate) fn live_granules(&self) -> u64 {
+        self.books.live_granules
+    }
+
+    /// Live blocks.
+    pub(crate) fn live_blocks(&self) -> u64 {
+        self.books.live_blocks
+    }
+
+    /// The most granules that were live at once.
+    pub(crate) fn peak_live_granules(&self) -> u64 {
+        self.books.peak_live_granules
+    }
+
+    /// Starts the peak anew from what is live.
+    pub(crate) fn rebase_peak(&mut self) {
+        self.books.peak_live_granules = self.books.live_granules;
+    }
+
+    /// The granules that an allocator of islands owns; none for a whole range.
+    pub(crate) fn owned_granules(&self) -> Option<u64> {
+        self.islands
+    }
+
+    /// The shape of the range.
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::{Options, Spans};
+
+    fn config() -> RangeConfig {
+        RangeConfig::new(64 << 20)
+    }
+
+    /// Lends a stretch of the range; its node.
+    fn lend(range: &mut OffsetAllocator<Chunked>, bytes: u64) -> (u32, Stretch) {
+        let request = Request::new(bytes).options(Options::OUTSIDE_SPANS);
+        let block = range.allocate(request).unwrap();
+        let Slot::Node(node) = block.handle().slot() else { panic!() };
+        (node, range.stretch_of(&block))
+    }
+
+    #[test]
+    fn what_is_lent_comes_back_in_any_pieces() {
+        let mut range = OffsetAllocator::new(&config().spans(Spans::Off)).unwrap();
+        let (node, stretch) = lend(&mut range, 100 * 256);
+        let part = |start: u32, len| Stretch { start: stretch.start + start, len };
+        let rest = range.take_back(node, part(40, 20)).unwrap();
+        range.verify().unwrap();
+        assert_eq!(range.live_granules(), 80);
+        let behind = rest.behind.unwrap();
+        let rest = range.take_back(rest.before.unwrap(), part(0, 40)).unwrap();
+        assert_eq!((rest.before, rest.behind), (None, None));
+        range.verify().unwrap();
+        let rest = range.take_back(behind, part(90, 10)).unwrap();
+        range.verify().unwrap();
+        range.take_back(rest.before.unwrap(), part(60, 30)).unwrap();
+        range.verify().unwrap();
+        assert_eq!(range.largest_free_bytes(), 64 << 20);
+    }
+
+    #[test]
+    fn islands_do_not_merge_with_each_other() {
+        let mut islands = OffsetAllocator::of_islands(&config()).unwrap();
+        assert!(islands.serve(Request::new(256)).unwrap().is_none());
+        islands.adopt(Stretch { start: 4096, len: 4096 }).unwrap();
+        islands.adopt(Stretch { start: 8192, len: 4096 }).unwrap();
+        islands.verify().unwrap();
+        assert!(islands.serve(Request::new(4097 * 256)).unwrap().is_none());
+        let block = islands.serve(Request::new(4000 * 256)).unwrap().unwrap();
+        assert_eq!(block.offset_bytes(), 4096 * 256);
+        islands.verify().unwrap();
+        islands.free(block.handle()).unwrap();
+        let island = islands.take_idle_island(4096).unwrap();
+        assert_eq!(island.len, 4096);
+        islands.verify().unwrap();
+        assert_eq!(islands.owned_granules(), Some(4096));
+    }
+
+    #[test]
+    fn a_run_that_is_taken_away_leaves_two_islands() {
+        let mut islands = OffsetAllocator::of_islands(&config().spans(Spans::Off)).unwrap();
+        islands.adopt(Stretch { start: 0, len: 100 }).unwrap();
+        let mut get = |granules: u64| islands.serve(Request::new(granules * 256)).unwrap().unwrap();
+        let (a, b, c) = (get(20), get(60), get(20));
+        islands.free(b.handle()).unwrap();
+        assert_eq!(islands.take_longest(), Some(Stretch { start: 20, len: 60 }));
+        islands.verify().unwrap();
+        islands.free(a.handle()).unwrap();
+        islands.free(c.handle()).unwrap();
+        islands.verify().unwrap();
+        assert!(islands.serve(Request::new(21 * 256)).unwrap().is_none());
+        assert_eq!(islands.take_idle_island(1).map(|island| island.len), Some(20));
+    }
+}
