@@ -1,8 +1,10 @@
-//! Recorded allocation logs, their replay, and reference models.
+//! Recorded allocation logs, their replay, reference models, and threads that put a shared
+//! allocator under stress.
 
 pub mod log;
 pub mod oracle;
 pub mod reference;
 pub mod replay;
+pub mod stress;
 
 pub use log::{Action, BlockId, LogError, Operation, StreamId, ThreadId, Trace};
