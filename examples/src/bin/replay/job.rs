@@ -1,17 +1,17 @@
 //! One trace on one placement.
 
-use std::path::Path;
+use std::{io, path::Path};
 
-use pool_core::{Chunked, ConfigError, OffsetAllocator, Placement, RangeConfig, VerifyError};
+use pool_core::{ConfigError, Placement, RangeConfig, VerifyError, Work};
 use pool_mock::{
     Trace,
-    replay::{Best, Script, Stage, roomy_capacity, smallest_capacity, survey},
+    replay::{Best, Script, Survey},
 };
 
 use crate::{
     options::Options,
     progress::Progress,
-    row::{self, Row},
+    row::{self, Row, Sharing},
 };
 
 /// What is to be replayed, and how.
@@ -24,6 +24,21 @@ pub(crate) struct Job<'a> {
     pub(crate) options: &'a Options,
 }
 
+/// What replays have found: one that looked at every block, several for the time, and many for
+/// the smallest capacity if it was asked for.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) seen: Survey,
+    pub(crate) best: Best,
+    /// The most requests that one replay refused.
+    pub(crate) failures: u64,
+    /// In granules.
+    pub(crate) min_capacity: Option<u64>,
+    pub(crate) capacity_bytes: u64,
+    /// Of a shared allocator, which layer did the work in the last timed replay.
+    pub(crate) work: Option<Work>,
+}
+
 /// Why a trace gives no row.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JobError {
@@ -33,69 +48,79 @@ pub(crate) enum JobError {
     /// The range is damaged: a fault of pool-core.
     #[error("the range is damaged after the replay, which is a fault of the allocator: {0}")]
     Damaged(#[from] VerifyError),
+    /// The copies have more blocks than a replay counts.
+    #[error("so many copies have more than 4,294,967,295 blocks live at once: use fewer --threads")]
+    TooManyBlocks,
+    /// The system has no more threads.
+    #[error("cannot start a thread for each copy, use fewer --threads: {0}")]
+    Threads(io::Error),
 }
 
 impl Job<'_> {
-    /// Replays: once to look at every block, several times for the time, and many times for
-    /// the smallest capacity if it is asked for.
+    /// Replays, on a bare range or a shared allocator.
     pub(crate) fn run(&self, progress: &Progress) -> Result<Row, JobError> {
-        let script = self.script;
-        let label = format!("{}, {}", self.path.display(), row::name(self.placement));
-        progress.show(&format!("{label}: replaying"));
-        let granule_bytes = script.granule_bytes();
-        let capacity_bytes = match self.options.capacity {
-            Some(capacity) => capacity.as_u64(),
-            None => roomy_capacity(script).saturating_mul(granule_bytes),
-        };
-        let mut range = self.range(capacity_bytes)?;
-        let seen = survey(script, &mut range);
-        range.verify()?;
-
-        let mut best = Best::default();
-        let mut stage = Stage::new(script);
-        while !best.is_settled() {
-            best.add(stage.pass(&mut self.range(capacity_bytes)?));
-        }
-
-        let min_capacity = if self.options.find_capacity {
-            smallest_capacity(script, |granules| {
-                let capacity_bytes = granules.saturating_mul(granule_bytes);
-                progress.show(&format!("{label}: trying {}", row::human(capacity_bytes)));
-                self.range(capacity_bytes)
-            })?
+        progress.show(&format!("{}: replaying", self.label()));
+        let figures = if self.options.shared {
+            self.on_a_shared_allocator(progress)?
         } else {
-            None
+            self.on_a_range(progress)?
         };
-        let min_capacity_bytes = min_capacity.map(|granules| granules * granule_bytes);
-        let peak_live_bytes = script.peak_live_bytes();
-        Ok(Row {
+        Ok(self.row(&figures))
+    }
+
+    fn row(&self, figures: &Figures) -> Row {
+        let Self { script, trace, options, .. } = self;
+        let Figures { seen, best, .. } = figures;
+        let granule_bytes = script.granule_bytes();
+        let min_capacity_bytes = figures.min_capacity.map(|granules| granules * granule_bytes);
+        let peak_live_bytes = script.peak_live_bytes().saturating_mul(u64::from(options.threads));
+        let ns_per_operation = best.ns_per_operation(script.operations());
+        Row {
             trace: self.path.display().to_string(),
             placement: row::name(self.placement),
-            operations: script.operations(),
+            operations: script.operations().saturating_mul(options.threads as usize),
             peak_live_bytes,
             peak_reserved_bytes: seen.peak_reserved_granules * granule_bytes,
             min_capacity_bytes,
             min_capacity_ratio: min_capacity_bytes
                 .and_then(|bytes| row::ratio(bytes, peak_live_bytes)),
-            ns_per_operation: best.ns_per_operation(script.operations()),
-            failures: seen.failures,
-            unknown_frees: self.trace.unknown_frees(),
-            recorded_failures: self.trace.recorded_failures(),
-            capacity_bytes: range.capacity_bytes(),
+            ns_per_operation,
+            failures: figures.failures,
+            unknown_frees: trace.unknown_frees(),
+            recorded_failures: trace.recorded_failures(),
+            capacity_bytes: figures.capacity_bytes,
             requested_bytes: seen.waste.requested_bytes,
             rounding_bytes: seen.waste.rounding_bytes,
             holes_bytes: seen.waste.holes_bytes,
-            oddities: self.trace.report().to_string(),
-        })
+            sharing: figures.work.map(|work| Sharing::new(options, ns_per_operation, work)),
+            oddities: trace.report().to_string(),
+        }
     }
 
-    /// An empty range, with room for twice the most live blocks.
-    fn range(&self, capacity_bytes: u64) -> Result<OffsetAllocator<Chunked>, ConfigError> {
-        OffsetAllocator::new(
-            &RangeConfig::new(capacity_bytes)
-                .granule_bytes(self.script.granule_bytes())
-                .placement(self.placement)
-                .expect_blocks(self.script.peak_live_blocks().saturating_mul(2)),
-        )
+    /// The capacity to replay at: what was asked for, else a roomy one.
+    pub(crate) fn capacity_bytes(&self, roomy_granules: u64) -> u64 {
+        match self.options.capacity {
+            Some(capacity) => capacity.as_u64(),
+            None => roomy_granules.saturating_mul(self.script.granule_bytes()),
+        }
+    }
+
+    /// Shows that a capacity is being tried, and gives it in bytes.
+    pub(crate) fn trying(&self, granules: u64, progress: &Progress) -> u64 {
+        let capacity_bytes = granules.saturating_mul(self.script.granule_bytes());
+        progress.show(&format!("{}: trying {}", self.label(), row::human(capacity_bytes)));
+        capacity_bytes
+    }
+
+    /// A range for a script, with room for twice the most live blocks.
+    pub(crate) fn range_config(&self, capacity_bytes: u64, script: &Script) -> RangeConfig {
+        RangeConfig::new(capacity_bytes)
+            .granule_bytes(script.granule_bytes())
+            .placement(self.placement)
+            .expect_blocks(script.peak_live_blocks().saturating_mul(2))
+    }
+
+    fn label(&self) -> String {
+        format!("{}, {}", self.path.display(), row::name(self.placement))
     }
 }

@@ -3,10 +3,12 @@
 //! `replay --help` lists the options. The exit code is 0 if every trace was read and every
 //! request served, else 1 (2 for a wrong command line).
 
+mod bare;
 mod job;
 mod options;
 mod progress;
 mod row;
+mod shared;
 mod table;
 
 use std::{

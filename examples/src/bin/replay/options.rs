@@ -35,6 +35,31 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) find_capacity: bool,
 
+    /// Replay through the shared allocator and its caches, instead of a bare range
+    #[arg(long)]
+    pub(crate) shared: bool,
+
+    /// With --shared, so many copies of the program at once, each on a thread and a cache of its own
+    ///
+    /// Copy i works on shard i modulo the number of shards. Only the time comes from real threads,
+    /// which start together. How much is reserved and the smallest capacity come from the copies
+    /// in lockstep: one thread takes the first step of each copy, then the second of each, and so
+    /// on, which gives the same in every run. What is live, reserved and refused is that of all
+    /// copies together; the time is from the first thread's start to the last one's end, over the
+    /// operations of one copy.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "shared")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: u32,
+
+    /// With --shared, the most parts that the range is worked on in at once (1 to 32)
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "shared")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub(crate) shards: u32,
+
+    /// With --shared, the most free bytes that each cache keeps; 0 for no caches
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", requires = "shared")]
+    pub(crate) cache_bytes: ByteSize,
+
     /// The unit of sizes and offsets, a power of two from 16 bytes
     #[arg(long, value_name = "SIZE", default_value = "256", value_parser = granule)]
     granule: ByteSize,

@@ -1,8 +1,10 @@
 //! What is reported of one trace on one placement.
 
 use bytesize::ByteSize;
-use pool_core::Placement;
+use pool_core::{Placement, Work};
 use serde::Serialize;
+
+use crate::options::Options;
 
 /// One line of the output. Figures that were not asked for are `None` (null).
 #[derive(Debug, Serialize)]
@@ -36,6 +38,9 @@ pub(crate) struct Row {
     pub(crate) rounding_bytes: u64,
     /// What was free between blocks, at that moment.
     pub(crate) holes_bytes: u64,
+    /// Of a shared allocator, the fields of [`Sharing`].
+    #[serde(flatten)]
+    pub(crate) sharing: Option<Sharing>,
     /// What in the log was odd, a line each; for people only.
     #[serde(skip)]
     pub(crate) oddities: String,
@@ -46,6 +51,51 @@ impl Row {
     pub(crate) fn json(&self) -> String {
         // Only maps with odd keys and failing writers make this fail, and there are none.
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// How a shared allocator was used, and which layer did the work in the last timed replay.
+#[derive(Debug, Serialize)]
+pub(crate) struct Sharing {
+    /// Copies of the program; all figures but the time an operation are those of all of them.
+    pub(crate) threads: u32,
+    pub(crate) shards: u32,
+    pub(crate) cache_bytes: u64,
+    /// Of all threads, in the best of several passes.
+    pub(crate) operations_per_second: Option<f64>,
+    /// Operations that a cache did alone.
+    pub(crate) in_cache: u64,
+    /// Magazines that went from cache to cache.
+    pub(crate) magazines: u64,
+    /// Locks taken at the centre.
+    pub(crate) locks: u64,
+    /// Of these, those that another thread held.
+    pub(crate) lock_waits: u64,
+    /// Atomic steps that had to be tried again.
+    pub(crate) retries: u64,
+    /// Times that all shards were merged to serve a request.
+    pub(crate) recalls: u64,
+    /// Times that all caches were emptied to serve a request.
+    pub(crate) flushes: u64,
+}
+
+impl Sharing {
+    pub(crate) fn new(options: &Options, ns_per_operation: Option<f64>, work: Work) -> Self {
+        Self {
+            threads: options.threads,
+            shards: options.shards,
+            cache_bytes: options.cache_bytes.as_u64(),
+            operations_per_second: ns_per_operation
+                .filter(|ns| *ns > 0.0)
+                .map(|ns| f64::from(options.threads) * 1e9 / ns),
+            in_cache: work.in_cache,
+            magazines: work.magazines,
+            locks: work.locks,
+            lock_waits: work.lock_waits,
+            retries: work.retries,
+            recalls: work.recalls,
+            flushes: work.flushes,
+        }
     }
 }
 

@@ -29,6 +29,12 @@ smallest capacity: the smallest range that serves every request, also with 1, 2 
 lost: the part of peak reserved that was waste when it was reached, inside blocks (rounding of
       sizes) and between blocks (holes).";
 
+/// What the figures of several copies are.
+const LEGEND_OF_COPIES: &str = "\
+All figures are of all copies together. Memory and what is lost: with the copies in lockstep, a
+step of each in turn from one thread, so the same in every run. Time an operation: a thread each,
+from the first one's start to the last one's end, over the operations of one copy.";
+
 /// The table, the legend, and a note for each thing that a reader should know.
 pub(crate) fn of(rows: &[Row]) -> String {
     let mut table = Table::new();
@@ -42,6 +48,10 @@ pub(crate) fn of(rows: &[Row]) -> String {
         table.add_row(cells(row));
     }
     let mut text = format!("{table}\n\n{LEGEND}");
+    if rows.iter().filter_map(|row| row.sharing.as_ref()).any(|sharing| sharing.threads > 1) {
+        // A string takes whatever is written.
+        let _ = write!(text, "\n{LEGEND_OF_COPIES}");
+    }
     for note in notes(rows) {
         // A string takes whatever is written.
         let _ = write!(text, "\n\n{note}");
@@ -93,7 +103,7 @@ fn thousands(number: usize) -> String {
 
 /// What goes beyond the figures: refusals, and what is odd in each log.
 fn notes(rows: &[Row]) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<_> = rows.iter().filter_map(sharing_note).collect();
     for row in rows.iter().filter(|row| row.failures > 0) {
         notes.push(format!(
             "{}, {}: {} of its requests did not fit a range of {}. --find-capacity finds one that \
@@ -119,6 +129,33 @@ fn notes(rows: &[Row]) -> Vec<String> {
         notes.push(note);
     }
     notes
+}
+
+/// How a shared allocator was used, and by which layer.
+fn sharing_note(row: &Row) -> Option<String> {
+    let sharing = row.sharing.as_ref()?;
+    let caches = match sharing.cache_bytes {
+        0 => "no caches".to_owned(),
+        bytes => format!("caches of {}", human(bytes)),
+    };
+    let rate = sharing.operations_per_second.unwrap_or_default() / 1e6;
+    let in_cache = ratio(sharing.in_cache, row.operations as u64).unwrap_or_default() * 100.0;
+    Some(format!(
+        "{}, {}: copies {}, shards {}, {caches}; {rate:.1} million operations a second.\n  \
+         In the last timed replay: {in_cache:.1} % of the operations within a cache; magazines \
+         passed on {}; locks {}, held by another thread {}; steps tried again {}; recalls of all \
+         shards {}; flushes of all caches {}.",
+        short(&row.trace),
+        row.placement,
+        sharing.threads,
+        sharing.shards,
+        sharing.magazines,
+        sharing.locks,
+        sharing.lock_waits,
+        sharing.retries,
+        sharing.recalls,
+        sharing.flushes,
+    ))
 }
 
 #[cfg(test)]
