@@ -43,11 +43,25 @@ impl Churn {
     /// to measure.
     #[must_use]
     pub fn new(live: u32, warm_up: u32, exchanges: u32, seed: u64) -> Self {
+        Self::up_to(MOST_GRANULES, live, warm_up, exchanges, seed)
+    }
+
+    /// The same with blocks of at most `most_granules`.
+    ///
+    /// ```
+    /// use peers::churn::Churn;
+    ///
+    /// let churn = Churn::up_to(64, 100, 0, 1000, 7);
+    /// assert!(churn.exchanges.iter().all(|exchange| (1..=64).contains(&exchange.granules)));
+    /// ```
+    #[must_use]
+    pub fn up_to(most_granules: u32, live: u32, warm_up: u32, exchanges: u32, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let live = live.max(1);
-        let first = (0..live).map(|_| size(&mut rng)).collect();
+        let first = (0..live).map(|_| size(&mut rng, most_granules)).collect();
         let mut draw = |count| {
-            let exchange = |_| Exchange { slot: rng.u32(0..live), granules: size(&mut rng) };
+            let exchange =
+                |_| Exchange { slot: rng.u32(0..live), granules: size(&mut rng, most_granules) };
             (0..count).map(exchange).collect()
         };
         Self { first, warm_up: draw(warm_up), exchanges: draw(exchanges) }
@@ -87,12 +101,13 @@ fn run<P: Placer>(exchanges: &[Exchange], placer: &mut P, live: &mut [Option<P::
     failures
 }
 
+/// Draws a size, log-uniform from 1 to `most_granules`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "from 1 to `MOST_GRANULES`"
+    reason = "from 1 to `most_granules`"
 )]
-fn size(rng: &mut Rng) -> u32 {
-    let exponent = rng.f64() * f64::from(MOST_GRANULES).ln();
-    (exponent.exp() as u32).clamp(1, MOST_GRANULES)
+fn size(rng: &mut Rng, most_granules: u32) -> u32 {
+    let exponent = rng.f64() * f64::from(most_granules).ln();
+    (exponent.exp() as u32).clamp(1, most_granules)
 }

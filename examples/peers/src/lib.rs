@@ -3,6 +3,7 @@
 
 pub mod churn;
 pub mod contest;
+pub mod crowd;
 pub mod foreign;
 pub mod ours;
 pub mod subject;

@@ -4,7 +4,7 @@ mod host;
 mod offset;
 mod range;
 
-pub use host::MiMalloc;
+pub use host::{MiMalloc, MiMallocInGranules, Object};
 pub use offset::Offset;
 pub use range::Range;
 
