@@ -13,6 +13,7 @@ use core::{error::Error, time::Duration};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
 };
 
 use clap::{Parser, ValueEnum};
@@ -44,6 +45,15 @@ struct Options {
     /// What the threads do
     #[arg(long, value_enum, value_delimiter = ',', default_value = "loop,own,remote,traces")]
     mixes: Vec<Mix>,
+
+    /// Who takes part
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "caches,locals,mutex,mimalloc,private"
+    )]
+    contestants: Vec<Contestant>,
 
     /// Passes of each contestant, of which the best counts
     #[arg(long, default_value_t = 5)]
@@ -116,6 +126,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             println!("{}", serde_json::to_string(row)?);
         }
     } else {
+        println!("{} processors", thread::available_parallelism()?);
         println!("{}\n", report::speeds(&rows));
         println!("{}", report::work(&rows));
     }
@@ -157,7 +168,7 @@ fn measure(
             format!("{mix}, {threads} threads, {}: {error}", contestant.name())
         };
         let mut best: Vec<(Contestant, u32, Option<Outcome>)> = Vec::new();
-        for contestant in Contestant::ALL {
+        for &contestant in &options.contestants {
             let rounds = rounds(contestant, job, threads, options.milliseconds)
                 .map_err(|error| failed(contestant, error))?;
             best.push((contestant, rounds, None));

@@ -2,12 +2,13 @@
 
 use core::error::Error;
 
+use clap::ValueEnum;
 use pool_core::Work;
 
 use super::{Caches, Hosted, Job, Locals, Locked, Pass, Private, books};
 
 /// An allocator, and the way in which threads use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Contestant {
     /// pool-core's shared allocator, an explicit cache for each thread.
     Caches,
@@ -16,6 +17,7 @@ pub enum Contestant {
     /// The crate offset-allocator behind a mutex.
     Mutex,
     /// mimalloc.
+    #[value(name = "mimalloc")]
     MiMalloc,
     /// An allocator of ours for each thread: what the machine can scale to.
     Private,

@@ -99,3 +99,93 @@ impl Room {
         self.blocks_each.saturating_mul(self.threads)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::{
+        error::Error,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use pool_mock::{Trace, replay::Script};
+
+    use super::*;
+
+    /// Counts what it does; refuses every seventh request.
+    #[derive(Default)]
+    struct Counting {
+        requests: AtomicU64,
+        refused: AtomicU64,
+        released: AtomicU64,
+    }
+
+    struct CountingHand<'a>(&'a Counting);
+
+    impl Placer for CountingHand<'_> {
+        type Block = ();
+
+        fn place(&mut self, _granules: u64) -> Option<()> {
+            let is_refused = self.0.requests.fetch_add(1, Ordering::Relaxed) % 7 == 6;
+            self.0.refused.fetch_add(is_refused.into(), Ordering::Relaxed);
+            (!is_refused).then_some(())
+        }
+
+        fn release(&mut self, (): ()) {
+            self.0.released.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Crowd for Counting {
+        type Block = ();
+        type Hand<'a> = CountingHand<'a>;
+
+        fn hand(&self, _thread: u32) -> CountingHand<'_> {
+            CountingHand(self)
+        }
+    }
+
+    fn copies() -> Copies {
+        let log = "Action,Pointer,Size,Stream\n\
+                   allocate,0xa0,1000,0\n\
+                   allocate,0xb0,70000,0\n\
+                   free,0xa0,1000,0\n";
+        Copies::new(Script::new(&Trace::read(log.as_bytes()).unwrap(), 256))
+    }
+
+    /// Operations and refusals that a pass claims, and those that were done.
+    fn claimed_and_done(job: &impl Job) -> ((u64, u64), (u64, u64)) {
+        let counting = Counting::default();
+        let pass = job.pass(&counting, 4, 3);
+        let [requests, refused, released] =
+            [&counting.requests, &counting.refused, &counting.released]
+                .map(|count| count.load(Ordering::Relaxed));
+        assert!(refused > 0);
+        ((pass.operations, pass.refused), (requests - refused + released, refused))
+    }
+
+    #[test]
+    fn no_operation_is_claimed_that_was_refused() {
+        for (claimed, done) in [claimed_and_done(&copies()), claimed_and_done(&RemoteFrees::new(4))]
+        {
+            assert_eq!(claimed, done);
+        }
+        // What is done before and after the lap does not count, and a request that is refused
+        // before it has its free in it.
+        let (claimed, done) = claimed_and_done(&OwnFrees::mixed(4));
+        assert!(claimed.0 + 4 * 2 * 64 < done.0 && 0 < claimed.1 && claimed.1 < done.1);
+    }
+
+    #[test]
+    fn all_contestants_do_the_same() -> Result<(), Box<dyn Error>> {
+        let rounds = 2;
+        for contestant in Contestant::ALL {
+            let own = contestant.pass(&OwnFrees::mixed(4), 4, rounds)?.pass;
+            let remote = contestant.pass(&RemoteFrees::new(4), 4, rounds)?.pass;
+            let copies = contestant.pass(&copies(), 4, rounds)?.pass;
+            let operations = [own, remote, copies].map(|pass| pass.operations);
+            assert_eq!(operations, [4 * 2 * (2 << 15), 4 * 2 * (1 << 15), 4 * 2 * 4]);
+            assert_eq!([own, remote, copies].map(|pass| pass.refused), [0; 3], "{contestant:?}");
+        }
+        Ok(())
+    }
+}

@@ -1,10 +1,10 @@
 //! pool-core's shared allocator, as threads may use it, and one for each thread.
 
-use pool_core::{Cache, ConfigError, Handle, Owner, RangeConfig, SharedAllocator, SharedConfig};
+use pool_core::{Cache, ConfigError, Handle, Owner, SharedAllocator};
 use pool_mock::replay::Placer;
 
 use super::{Crowd, Room};
-use crate::ours::GRANULE_BYTES;
+use crate::ours::{GRANULE_BYTES, shared};
 
 /// A shared allocator on which each thread has an explicit cache.
 #[derive(Debug)]
@@ -34,7 +34,10 @@ impl Caches {
     ///
     /// The capacity is past 2^32 granules.
     pub fn new(room: &Room) -> Result<Self, ConfigError> {
-        Ok(Self { shared: shared(room.granules(), room.blocks())?, owners: room.owners })
+        Ok(Self {
+            shared: SharedAllocator::new(shared(room.granules(), room.blocks()))?,
+            owners: room.owners,
+        })
     }
 
     /// The allocator.
@@ -51,7 +54,10 @@ impl Locals {
     ///
     /// The capacity is past 2^32 granules.
     pub fn new(room: &Room) -> Result<Self, ConfigError> {
-        Ok(Self { shared: shared(room.granules(), room.blocks())?, owners: room.owners })
+        Ok(Self {
+            shared: SharedAllocator::new(shared(room.granules(), room.blocks()))?,
+            owners: room.owners,
+        })
     }
 
     /// The allocator.
@@ -68,7 +74,7 @@ impl Private {
     ///
     /// The capacity of one is past 2^32 granules.
     pub fn new(room: &Room) -> Result<Self, ConfigError> {
-        let one = |_| shared(room.granules_each, room.blocks_each);
+        let one = |_| SharedAllocator::new(shared(room.granules_each, room.blocks_each));
         let each = (0..room.threads).map(one).collect::<Result<_, _>>()?;
         Ok(Self { each, owners: room.owners })
     }
@@ -78,12 +84,6 @@ impl Private {
     pub fn each(&self) -> &[SharedAllocator] {
         &self.each
     }
-}
-
-/// An allocator as anyone would make it: a capacity, and room for so many blocks.
-fn shared(granules: u64, blocks: u32) -> Result<SharedAllocator, ConfigError> {
-    let range = RangeConfig::new(granules.saturating_mul(GRANULE_BYTES)).expect_blocks(blocks);
-    SharedAllocator::new(SharedConfig::new(range))
 }
 
 /// The owner that a thread works for.
