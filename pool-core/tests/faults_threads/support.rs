@@ -1,0 +1,131 @@
+//! What the tests of all kinds share.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pool_core::{
+    Block, Cache, Placement, RangeConfig, Request, SharedAllocator, SharedConfig, SharedStats,
+};
+
+pub(crate) const GRANULE: u64 = 256;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+
+pub(crate) const PLACEMENTS: [Placement; 3] =
+    [Placement::BestFit, Placement::FirstFit, Placement::Buddy];
+
+/// An allocator under every placement, in one shard and in several, with caches and without.
+pub(crate) fn each_kind(capacity_bytes: u64) -> impl Iterator<Item = SharedAllocator> {
+    PLACEMENTS.into_iter().flat_map(move |placement| {
+        [(1, 0), (1, MIB), (4, 0), (4, 16 * KIB), (4, MIB)].map(|(shards, cache_bytes)| {
+            let range = RangeConfig::new(capacity_bytes).placement(placement);
+            shared(SharedConfig::new(range).shards(shards).cache_bytes(cache_bytes))
+        })
+    })
+}
+
+pub(crate) fn shared(config: impl Into<SharedConfig>) -> SharedAllocator {
+    SharedAllocator::new(config).unwrap()
+}
+
+/// Caches on as many shards, as far as there are so many.
+pub(crate) fn caches<const COUNT: usize>(shared: &SharedAllocator) -> [Cache; COUNT] {
+    let mut shard = 0;
+    [(); COUNT].map(|()| {
+        let mut cache = shared.cache();
+        cache.use_shard(shard);
+        shard += 1;
+        cache
+    })
+}
+
+/// The books, but for those of the work, and the largest free block.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Dump {
+    stats: SharedStats,
+    largest_free_bytes: u64,
+}
+
+impl Dump {
+    pub(crate) fn live_blocks(&self) -> u64 {
+        self.stats.live_blocks
+    }
+}
+
+/// A dump while nothing is in flight; everything must verify and add up.
+pub(crate) fn dump(shared: &SharedAllocator) -> Dump {
+    assert_eq!(shared.verify(), Ok(()));
+    let mut stats = shared.stats();
+    assert_eq!(stats.live_bytes + stats.cached_bytes + stats.free_bytes, stats.capacity_bytes);
+    stats.work = pool_core::Work::default();
+    Dump { stats, largest_free_bytes: shared.largest_free_bytes() }
+}
+
+/// Nothing is live; and when the caches are flushed, the range is one free block.
+pub(crate) fn assert_empty(shared: &SharedAllocator) {
+    shared.flush();
+    let Dump { stats, largest_free_bytes } = dump(shared);
+    assert_eq!((stats.live_bytes, stats.live_blocks), (0, 0));
+    assert_eq!((stats.cached_bytes, stats.cached_blocks), (0, 0));
+    assert_eq!(stats.free_bytes, shared.capacity_bytes());
+    assert_eq!(largest_free_bytes, shared.capacity_bytes());
+}
+
+/// Where threads wait for each other, so that what follows happens at once.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    missing: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { missing: AtomicUsize::new(threads) }
+    }
+
+    pub(crate) fn wait(&self) {
+        self.missing.fetch_sub(1, Ordering::AcqRel);
+        while self.missing.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Runs `work` on so many threads that start together, and waits for their ends.
+pub(crate) fn on_threads<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let gate = Gate::new(threads);
+    let (gate, work) = (&gate, &work);
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|number| {
+                scope.spawn(move || {
+                    gate.wait();
+                    work(number)
+                })
+            })
+            .collect();
+        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Asks until the request is served. A refusal is final only while nobody else is at work; the
+/// caller's other threads always leave room for it in the end.
+pub(crate) fn served(mut ask: impl FnMut() -> Result<Block, pool_core::AllocError>) -> Block {
+    let start = Instant::now();
+    loop {
+        match ask() {
+            Ok(block) => return block,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(30), "starved: {error}"),
+        }
+        thread::yield_now();
+    }
+}
+
+/// A request that what is free cannot serve: refused, again, and also after a flush.
+pub(crate) fn assert_refused(shared: &SharedAllocator, request: Request) {
+    let refusal = shared.allocate(request).unwrap_err();
+    assert_eq!(shared.allocate(request), Err(refusal));
+    shared.flush();
+    assert_eq!(shared.allocate(request), Err(refusal));
+    assert_eq!(shared.verify(), Ok(()));
+}
