@@ -33,17 +33,21 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod range;
+#[cfg(feature = "alloc")]
+pub mod sync;
 #[cfg(feature = "alloc")]
 pub mod threads;
 
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
-#[cfg(feature = "alloc")]
-pub use threads::{Cache, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
 pub use range::{
     AllocError, Block, Borrowed, ConfigError, EndError, Handle, HandleError, Metadata, Node,
     OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request, ResizeError,
     SpanExtent, Spans, Storage, VerifyError, Visits,
 };
+#[cfg(feature = "alloc")]
+pub use threads::{Cache, Owner, SharedAllocator, SharedConfig, SharedStats, Work};

@@ -35,7 +35,12 @@ impl<S: Storage> OffsetAllocator<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn blocks(&self) -> impl Iterator<Item = Piece> + '_ {
-        Blocks { range: self, node: self.table.chain.first, granule: 0 }
+        self.blocks_from(self.table.chain.first)
+    }
+
+    /// The pieces from a node on.
+    pub(super) fn blocks_from(&self, node: u32) -> impl Iterator<Item = Piece> + '_ {
+        Blocks { range: self, node, granule: 0 }
     }
 
     /// The open spans in address order.

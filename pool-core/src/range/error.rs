@@ -78,6 +78,9 @@ pub enum Metadata {
     Nodes(u32),
     /// The tables of one more span.
     Span,
+    /// The atomic words of the blocks in one more part of the range, which the host's heap
+    /// refused (shared allocators only).
+    Words,
 }
 
 /// A request that was not served.

@@ -38,6 +38,16 @@ pub(crate) enum Slot {
     Granule(u32),
 }
 
+impl Slot {
+    /// The node, or the granule.
+    #[cfg(feature = "alloc")]
+    #[inline(always)]
+    pub(crate) fn index(self) -> u32 {
+        let (Self::Node(index) | Self::Granule(index)) = self;
+        index
+    }
+}
+
 /// A number from 1 to 2^31 - 1 that the range stamps on an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(u32);

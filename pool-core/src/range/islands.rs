@@ -5,9 +5,9 @@
 //! alignments mean the same in all of them, but its chain of pieces ends where an island ends:
 //! nothing merges across. The lender keeps a lent stretch as one live block of its own.
 
-use super::allocator::{Found, Free, OffsetAllocator};
-use super::block::Block;
-use super::config::{RangeConfig, Shape};
+use super::allocator::{Free, OffsetAllocator};
+use super::block::{Block, Piece};
+use super::config::RangeConfig;
 use super::error::{AllocError, ConfigError, Metadata};
 use super::handle::{Handle, Slot};
 use super::node::{NONE, Node, State};
@@ -182,12 +182,15 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// The order of a block in a span, which is what its length is a power of.
-    pub(crate) fn order_in_span(&self, handle: Handle) -> Option<u32> {
-        match self.find(handle) {
-            Ok(Found::InSpan(block)) => Some(block.order),
-            _ => None,
-        }
+    /// The live blocks of every island, or of the range.
+    pub(crate) fn live_blocks_of_islands(&self) -> impl Iterator<Item = Block> + '_ {
+        let first = self.table.chain.first;
+        let islands = self.islands.is_some();
+        let heads = self.table.heads().filter(move |&head| islands || head == first);
+        heads.flat_map(|head| self.blocks_from(head)).filter_map(|piece| match piece {
+            Piece::Live(block) => Some(block),
+            Piece::Free { .. } => None,
+        })
     }
 
     /// Granules of live blocks.
@@ -214,11 +217,6 @@ impl<S: Storage> OffsetAllocator<S> {
     /// The granules that an allocator of islands owns; none for a whole range.
     pub(crate) fn owned_granules(&self) -> Option<u64> {
         self.islands
-    }
-
-    /// The shape of the range.
-    pub(crate) fn shape(&self) -> &Shape {
-        &self.shape
     }
 }
 

@@ -56,13 +56,13 @@ mod verify;
 
 pub use allocator::OffsetAllocator;
 pub use block::{Block, Piece, RangeStats, SpanExtent, Visits};
+#[cfg(feature = "alloc")]
+pub(crate) use config::Shape;
 pub use config::{Placement, RangeConfig, Spans};
 pub use error::{
     AllocError, ConfigError, EndError, HandleError, Metadata, ResizeError, VerifyError,
 };
 pub use handle::Handle;
-#[cfg(feature = "alloc")]
-pub(crate) use config::Shape;
 #[cfg(feature = "alloc")]
 pub(crate) use handle::{Generation, Slot};
 #[cfg(feature = "alloc")]

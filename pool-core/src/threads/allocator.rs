@@ -1,52 +1,343 @@
-//! The shared allocator.
+//! The shared allocator: what programs hold.
 
-extern crate std;
 use alloc::sync::Arc;
-use std::sync::Mutex;
-use crate::range::*;
-use super::*;
 
-/// A range that threads share.
-#[derive(Clone, Debug)]
-pub struct SharedAllocator { range: Arc<Mutex<OffsetAllocator<Chunked>>> }
+use super::cache::Cache;
+use super::config::SharedConfig;
+use super::inner::Inner;
+use super::owner::Owner;
+use super::platform::{DefaultThreads, Threads};
+use super::word::Inside;
+use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Request};
 
-/// A cache.
-#[derive(Debug)]
-pub struct Cache { shared: SharedAllocator }
-
-#[allow(missing_docs, clippy::all, clippy::pedantic)]
-impl SharedAllocator {
-    pub fn new(config: impl Into<SharedConfig>) -> Result<Self, ConfigError> {
-        Ok(Self { range: Arc::new(Mutex::new(OffsetAllocator::new(&config.into().range)?)) })
-    }
-    pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, AllocError> { self.range.lock().unwrap().allocate(request) }
-    pub fn allocate_for(&self, _owner: Owner, request: impl Into<Request>) -> Result<Block, AllocError> { self.allocate(request) }
-    pub fn free(&self, handle: Handle) -> Result<Block, HandleError> { self.range.lock().unwrap().free(handle) }
-    pub fn free_for(&self, _owner: Owner, handle: Handle) -> Result<Block, HandleError> { self.free(handle) }
-    pub fn block(&self, handle: Handle) -> Result<Block, HandleError> { self.range.lock().unwrap().block(handle) }
-    pub fn block_at(&self, offset_bytes: u64) -> Option<Handle> {
-        self.range.lock().unwrap().blocks().find_map(|p| match p { Piece::Live(b) if b.offset_bytes() == offset_bytes => Some(b.handle()), _ => None })
-    }
-    pub fn cache(&self) -> Cache { Cache { shared: self.clone() } }
-    pub fn flush(&self) {}
-    pub fn stats(&self) -> SharedStats {
-        let s = self.range.lock().unwrap().stats();
-        SharedStats { capacity_bytes: s.capacity_bytes, live_bytes: s.live_bytes, peak_live_bytes: s.peak_live_bytes, free_bytes: s.free_bytes, live_blocks: s.live_blocks, ..Default::default() }
-    }
-    pub fn reset_peak(&self) {}
-    pub fn verify(&self) -> Result<(), VerifyError> { self.range.lock().unwrap().verify() }
-    pub fn capacity_bytes(&self) -> u64 { self.range.lock().unwrap().capacity_bytes() }
-    pub fn granule_bytes(&self) -> u64 { self.range.lock().unwrap().granule_bytes() }
-    pub fn largest_free_bytes(&self) -> u64 { self.range.lock().unwrap().largest_free_bytes() }
+/// A range that many threads use at once.
+///
+/// Cheap to clone: all clones are the same allocator. Small blocks pass through
+/// [`Cache`]s without a lock; the rest is served by the range, in shards once threads wait for
+/// each other.
+///
+/// # Promises
+///
+/// - **No block is given out twice**, whatever threads do: one atomic word decides whose it is.
+/// - **A second free is an error**, on whichever thread, also when both come at the same time.
+/// - **A request is refused only when nothing fits**, once all caches were emptied and all
+///   shards merged: what [`OffsetAllocator`](crate::OffsetAllocator) promises of a range holds
+///   here too when no other operation is in flight.
+/// - **No call panics**, and no device or foreign code is called under a lock.
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{RangeConfig, SharedAllocator};
+///
+/// let shared = SharedAllocator::new(RangeConfig::new(1 << 30))?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| {
+///             for size_bytes in 1..1000 {
+///                 let block = shared.allocate(size_bytes * 100).unwrap();
+///                 shared.free(block.handle()).unwrap();
+///             }
+///         });
+///     }
+/// });
+/// assert_eq!(shared.stats().live_bytes, 0);
+/// # Ok::<(), pool_core::ConfigError>(())
+/// ```
+pub struct SharedAllocator<T: Threads = DefaultThreads> {
+    inner: Arc<Inner<T>>,
+    /// Alive while any handle is: caches are not handles.
+    alive: Arc<()>,
 }
 
-#[allow(missing_docs, clippy::all, clippy::pedantic)]
-impl Cache {
-    pub fn allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> { self.shared.allocate(request) }
-    pub fn allocate_for(&mut self, owner: Owner, request: impl Into<Request>) -> Result<Block, AllocError> { self.shared.allocate_for(owner, request) }
-    pub fn free(&mut self, handle: Handle) -> Result<Block, HandleError> { self.shared.free(handle) }
-    pub fn free_for(&mut self, owner: Owner, handle: Handle) -> Result<Block, HandleError> { self.shared.free_for(owner, handle) }
-    pub fn shard(&self) -> u32 { 0 }
-    pub fn use_shard(&mut self, _shard: u32) {}
-    pub fn flush(&mut self) {}
+impl SharedAllocator {
+    /// A shared allocator on the [default platform](DefaultThreads).
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the configuration is none, or the heap refuses the tables.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{RangeConfig, SharedAllocator};
+    ///
+    /// let shared = SharedAllocator::new(RangeConfig::new(24 << 30))?;
+    /// assert_eq!(shared.capacity_bytes(), 24 << 30);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    pub fn new(config: impl Into<SharedConfig>) -> Result<Self, ConfigError> {
+        Self::on_platform(config)
+    }
+}
+
+impl<T: Threads> SharedAllocator<T> {
+    /// A shared allocator on a platform of the program's choice.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the configuration is none, or the heap refuses the tables.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::threads::BareThreads;
+    /// use pool_core::{RangeConfig, SharedAllocator};
+    ///
+    /// let shared = SharedAllocator::<BareThreads>::on_platform(RangeConfig::new(64 << 20))?;
+    /// let mut cache_of_this_core = shared.cache();
+    /// cache_of_this_core.allocate(4096)?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn on_platform(config: impl Into<SharedConfig>) -> Result<Self, ConfigError> {
+        Ok(Self { inner: Arc::new(Inner::new(&config.into())?), alive: Arc::new(()) })
+    }
+
+    #[inline(always)]
+    pub(super) fn inner(&self) -> &Arc<Inner<T>> {
+        &self.inner
+    }
+
+    /// A new cache, empty.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let mut cache = shared.cache();
+    /// let block = cache.allocate(300)?;
+    /// cache.free(block.handle())?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cache(&self) -> Cache<T> {
+        Cache::new(self.inner.clone(), Arc::downgrade(&self.alive))
+    }
+
+    /// Serves a request for nobody in particular: from the calling thread's cache where the
+    /// platform has one for each thread ([`Threads::with_cache`]), else from the centre.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`]; nothing is changed, but that caches may have been emptied.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate(10 << 20)?;
+    /// assert!(shared.allocate(60 << 20).is_err());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, AllocError> {
+        self.allocate_for(Owner::CLEAN, request)
+    }
+
+    /// Serves a request with a block that is clean or was freed for the same owner.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`]; nothing is changed, but that caches may have been emptied.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Owner, RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate_for(Owner(1), 4096)?;
+    /// shared.free_for(Owner(1), block.handle())?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn allocate_for(
+        &self,
+        owner: Owner,
+        request: impl Into<Request>,
+    ) -> Result<Block, AllocError> {
+        let request = request.into();
+        match T::with_cache(self, |cache| cache.allocate_for(owner, request)) {
+            Some(result) => result,
+            None => self.inner.allocate_loosely(owner, request),
+        }
+    }
+
+    /// Frees a block for nobody in particular. Any thread may.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle names no live block, also when another thread freed it at
+    /// the same time; nothing is changed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{HandleError, RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate(4096)?;
+    /// assert_eq!(shared.free(block.handle()), Ok(block));
+    /// assert_eq!(shared.free(block.handle()), Err(HandleError::Stale));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn free(&self, handle: Handle) -> Result<Block, HandleError> {
+        self.free_for(Owner::CLEAN, handle)
+    }
+
+    /// Frees a block that only requests of an owner may get from a cache again.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle names no live block; nothing is changed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Owner, RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate(4096)?;
+    /// assert_eq!(shared.free_for(Owner(3), block.handle()), Ok(block));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn free_for(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
+        match T::with_cache(self, |cache| cache.free_for(owner, handle)) {
+            Some(result) => result,
+            None => self.inner.free_loosely(handle),
+        }
+    }
+
+    /// The live block that a handle names. Takes the lock of its shard if it lies outside spans.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if it names none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate(1 << 20)?;
+    /// assert_eq!(shared.block(block.handle()), Ok(block));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
+        let place = self.inner.words.look(handle)?.word.place();
+        let granule = handle.slot().index();
+        let shape = self.inner.shape();
+        let size_bytes = match place.inside {
+            Inside::Span { order } => shape.bytes(1 << order),
+            Inside::Node(_) => {
+                let block = self.inner.centre.block_in(place, granule);
+                block.ok_or(HandleError::Stale)?.size_bytes
+            }
+        };
+        // It may have been freed since, and another block have its place.
+        self.inner.words.look(handle)?;
+        Ok(Block { handle, offset_bytes: shape.bytes(granule.into()), size_bytes })
+    }
+
+    /// The live block that begins at an offset. Takes no lock.
+    ///
+    /// # Complexity
+    ///
+    /// Constant.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// let block = shared.allocate(4096)?;
+    /// assert_eq!(shared.block_at(block.offset_bytes()), Some(block.handle()));
+    /// assert_eq!(shared.block_at(block.offset_bytes() + 1), None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn block_at(&self, offset_bytes: u64) -> Option<Handle> {
+        let shape = self.inner.shape();
+        let granule = offset_bytes >> shape.granule_shift;
+        let granule = u32::try_from(granule).ok()?;
+        let handle = self.inner.words.live_at(granule)?;
+        (shape.bytes(granule.into()) == offset_bytes).then_some(handle)
+    }
+
+    /// Empties the caches of all threads, also of those that are idle, and what is on its way
+    /// between them: every free block is the range's again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// shared.free(shared.allocate(4096)?.handle())?;
+    /// shared.flush();
+    /// assert_eq!(shared.stats().cached_bytes, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn flush(&self) {
+        self.inner.flush();
+    }
+
+    /// The largest request that would be served now, at the granule's alignment, without
+    /// options. Empties all caches and merges all shards to find it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// assert_eq!(shared.largest_free_bytes(), 64 << 20);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn largest_free_bytes(&self) -> u64 {
+        self.inner.flush();
+        self.inner.centre.recall();
+        self.inner.centre.largest_free_bytes()
+    }
+
+    /// The bytes that the range manages: a whole number of granules.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// assert_eq!(SharedAllocator::new(RangeConfig::new(1023))?.capacity_bytes(), 768);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.inner.shape().bytes(self.inner.shape().capacity)
+    }
+
+    /// The unit of sizes and offsets.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// assert_eq!(SharedAllocator::new(RangeConfig::new(1 << 20))?.granule_bytes(), 256);
+    /// # Ok::<(), pool_core::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn granule_bytes(&self) -> u64 {
+        self.inner.shape().bytes(1)
+    }
+}
+
+impl<T: Threads> Clone for SharedAllocator<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), alive: self.alive.clone() }
+    }
+}
+
+impl<T: Threads> core::fmt::Debug for SharedAllocator<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SharedAllocator").field("stats", &self.stats()).finish_non_exhaustive()
+    }
 }

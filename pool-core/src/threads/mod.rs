@@ -1,13 +1,59 @@
 //! Many threads on one range.
 //!
-//! skeleton: the surface is final, what is behind it is not.
+//! A [`SharedAllocator`] is an [`OffsetAllocator`](crate::OffsetAllocator) that threads share.
+//! From the front to the back:
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `allocator`, `config`, `owner`, `stats`, `verify` | what programs hold, ask for and read |
+//! | `platform`, `local` | the lock and the place for a cache that a platform offers |
+//! | `cache`, `classes`, `stock` | free small blocks, kept by one thread at a time |
+//! | `depot`, `stack` | whole magazines that pass between caches without a lock |
+//! | `word`, `words` | the atomic word of each block, which decides whose it is |
+//! | `inner` | all of these, and what is tried before a request is refused |
+//! | `centre`, `shard` | the range and its shards, each under a lock |
+//!
+//! What a cache or a magazine holds are *hints*: a block and the generation it had when it was
+//! cached. Whoever wants the block wins it by its word, so that a flush takes blocks out of the
+//! caches of threads that sleep, and no cache needs a lock.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "granules, classes and indices of magazines are u32 by construction, and packed \
+              words are taken apart by casts"
+)]
+#![expect(
+    clippy::inline_always,
+    reason = "a hit is a few dozen instructions, which calls would double"
+)]
 
 mod allocator;
+mod cache;
+mod centre;
+mod classes;
 mod config;
+mod depot;
+mod inner;
+#[cfg(feature = "std")]
+mod local;
 mod owner;
+mod platform;
+mod sabotage;
+mod shard;
+mod stack;
 mod stats;
+mod stock;
+mod verify;
+mod word;
+mod words;
 
-pub use allocator::{Cache, SharedAllocator};
+pub use allocator::SharedAllocator;
+pub use cache::Cache;
 pub use config::SharedConfig;
+#[cfg(feature = "std")]
+pub use local::OsThreads;
 pub use owner::Owner;
+#[cfg(any(loom, shuttle))]
+pub use platform::ModelThreads;
+pub use platform::{BareThreads, DefaultThreads, Threads};
 pub use stats::{SharedStats, Work};

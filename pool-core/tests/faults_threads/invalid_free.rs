@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use pool_core::{Handle, HandleError, Owner};
+use pool_core::{Block, Handle, HandleError, Owner};
 
 use crate::support::{
     GRANULE, KIB, MIB, assert_empty, caches, dump, each_kind, on_threads, served,
@@ -125,8 +125,8 @@ fn p043_a_free_asks_by_address() {
     for shared in each_kind(8 * MIB) {
         let [mut first, mut second] = caches(&shared);
         let mut blocks = vec![];
-        for (turn, size) in (0..10).flat_map(|_| SIZES).enumerate() {
-            let owner = Owner(turn as u32 % 3);
+        for (turn, size) in (0..).zip((0..10).flat_map(|_| SIZES)) {
+            let owner = Owner(turn % 3);
             let block = match turn % 4 {
                 0 => shared.allocate(size),
                 1 => first.allocate_for(owner, size),
@@ -158,7 +158,8 @@ fn p043_only_the_start_of_a_live_block_has_a_handle() {
         let mut cache = shared.cache();
         let blocks = SIZES.map(|size| cache.allocate(size).unwrap());
         let mut starts = vec![];
-        for offset_bytes in (0..8 * MIB + 4 * GRANULE).step_by(GRANULE as usize) {
+        for granule in 0..8 * MIB / GRANULE + 4 {
+            let offset_bytes = granule * GRANULE;
             if let Some(handle) = shared.block_at(offset_bytes) {
                 starts.push((offset_bytes, handle));
             }
@@ -218,7 +219,7 @@ fn p043_an_address_is_asked_for_while_its_block_changes_hands() {
 fn p057_a_second_free_makes_no_room() {
     for shared in each_kind(16 * GRANULE) {
         let mut blocks = on_threads(16, |_| served(|| shared.allocate(GRANULE)));
-        blocks.sort_unstable_by_key(|block| block.offset_bytes());
+        blocks.sort_unstable_by_key(Block::offset_bytes);
         assert!(blocks.windows(2).all(|pair| pair[0].offset_bytes() < pair[1].offset_bytes()));
         assert!(shared.allocate(GRANULE).is_err());
         let first = blocks[0];

@@ -45,7 +45,7 @@ fn p033_a_magazine_that_comes_and_goes_is_nobody_elses() {
             let mut held = vec![];
             for _ in 0..40 {
                 let block = served(|| cache.allocate(GRANULE));
-                let mark = Mark::new(count, number as u32, 6);
+                let mark = Mark::new(count, u32::try_from(number).unwrap(), 6);
                 shadow.fill(&block, mark).unwrap();
                 held.push((block, mark));
                 count += 1;

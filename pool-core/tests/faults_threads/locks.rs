@@ -1,6 +1,7 @@
 //! Waiting for each other, and work that could call itself.
 
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use pool_core::{Options, RangeConfig, Request, SharedAllocator, SharedConfig};
 

@@ -29,8 +29,8 @@ fn p001_p019_one_call_gets_what_is_free_anywhere() {
             assert_refused(&shared, Request::new(size));
             Rng::with_seed(size).shuffle(&mut blocks);
             for (turn, block) in blocks.iter().enumerate() {
-                let owner = turn % 4;
-                caches[owner].free_for(Owner(owner as u32), block.handle()).unwrap();
+                let owner = Owner(u32::try_from(turn % 4).unwrap());
+                caches[turn % 4].free_for(owner, block.handle()).unwrap();
             }
             let whole = caches[0].allocate(4 * MIB).unwrap();
             assert_eq!(whole.size_bytes(), 4 * MIB);

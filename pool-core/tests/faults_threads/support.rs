@@ -1,8 +1,9 @@
 //! What the tests of all kinds share.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pool_core::{
     Block, Cache, Placement, RangeConfig, Request, SharedAllocator, SharedConfig, SharedStats,
@@ -31,11 +32,11 @@ pub(crate) fn shared(config: impl Into<SharedConfig>) -> SharedAllocator {
 
 /// Caches on as many shards, as far as there are so many.
 pub(crate) fn caches<const COUNT: usize>(shared: &SharedAllocator) -> [Cache; COUNT] {
-    let mut shard = 0;
+    let mut next = 0;
     [(); COUNT].map(|()| {
         let mut cache = shared.cache();
-        cache.use_shard(shard);
-        shard += 1;
+        cache.use_shard(next);
+        next += 1;
         cache
     })
 }

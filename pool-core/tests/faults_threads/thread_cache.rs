@@ -72,7 +72,9 @@ fn p031_a_thread_that_only_frees_does_not_hoard() {
                 give(&queue, held[place]);
                 held[place] = ask();
             }
-            held.into_iter().for_each(|block| give(&queue, block));
+            for block in held {
+                give(&queue, block);
+            }
             done.fetch_add(1, Ordering::Release);
         });
         assert_empty(&shared);

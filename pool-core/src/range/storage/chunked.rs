@@ -136,6 +136,8 @@ impl Tables for Chunked {
         match missing {
             Metadata::Nodes(nodes) => self.add_nodes(nodes),
             Metadata::Span => self.add_span(shape),
+            // Not the range's.
+            Metadata::Words => false,
         }
     }
 }

@@ -1,0 +1,47 @@
+//! Every atomic, lock and once-cell of this crate: the only place that names where they come
+//! from.
+//!
+//! | built with | atomics | locks |
+//! | --- | --- | --- |
+//! | nothing | `core`'s; without 64-bit ones, or with the feature `locked-words`, a lock around a number | [`Spinning`], with `std` [`Yielding`] |
+//! | `--cfg loom` | loom's | loom's |
+//! | `--cfg shuttle` | shuttle's | shuttle's |
+
+mod counter;
+mod lock;
+#[cfg(any(feature = "locked-words", not(target_has_atomic = "64")))]
+mod locked;
+#[cfg(any(loom, shuttle))]
+mod modelled;
+mod padded;
+mod spinning;
+#[cfg(feature = "std")]
+mod yielding;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
+#[cfg(all(shuttle, not(loom)))]
+pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64};
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::AtomicU32;
+#[cfg(all(not(any(loom, shuttle, feature = "locked-words")), target_has_atomic = "64"))]
+pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(all(
+    not(any(loom, shuttle)),
+    any(feature = "locked-words", not(target_has_atomic = "64"))
+))]
+pub(crate) use locked::AtomicU64;
+
+pub(crate) use core::sync::atomic::Ordering;
+/// A cell that is filled once, by whoever comes first, and never moves again.
+pub(crate) use spin::Once;
+
+pub(crate) use counter::Counter;
+pub use lock::Lock;
+#[cfg(any(loom, shuttle))]
+pub use modelled::Modelled;
+pub(crate) use padded::Padded;
+pub use spinning::Spinning;
+#[cfg(feature = "std")]
+pub use yielding::Yielding;

@@ -1,0 +1,551 @@
+//! The centre: the range and its shards, each under a lock.
+//!
+//! A program of one thread uses the range itself. A thread that has to wait for a lock moves to
+//! a shard of its own, which borrows whole extents of the range and cuts blocks from them; large
+//! requests, and those with an alignment or options, always go to the range. What a shard does
+//! not use any more goes back, and before any request is refused all shards give back every free
+//! granule, so that what the range promises holds for all of it.
+//!
+//! Locks are taken in one order: a shard's, then the range's. No two shards are locked at once.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::owner::Owner;
+use super::platform::Threads;
+use super::shard::Shard;
+use super::word::{Inside, MOST_SHARDS, Place};
+use crate::range::{
+    AllocError, Block, ConfigError, Need, RangeConfig, Request, Shape, Slot, Stretch, VerifyError,
+};
+use crate::sync::{Counter, Lock, Padded};
+
+/// The range's own place among the shards.
+const RANGE: u32 = 0;
+
+/// What a shard borrows at a time: this part of the range, and no more than so many bytes.
+const EXTENTS_IN_RANGE: u64 = 512;
+const MOST_EXTENT_BYTES: u64 = 32 << 20;
+
+/// The largest request that a shard serves from an extent: this part of it.
+const REQUESTS_IN_EXTENT: u64 = 4;
+
+/// Extents that a shard keeps though they are idle.
+const IDLE_EXTENTS: u64 = 2;
+
+/// The most contentions that a thread bears before it looks for another shard.
+const MOST_PATIENCE: u32 = 1 << 10;
+
+/// How far the shards' use may rise without a look at the peak, in bytes.
+const PEAK_STEP_BYTES: u64 = 1 << 20;
+
+type ShardLock<T> = <T as Threads>::Lock<Shard>;
+type Guard<'a, T> = <ShardLock<T> as Lock<Shard>>::Guard<'a>;
+
+/// Which shard a thread works on, and how long it puts up with others there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    pub(crate) shard: u32,
+    patience: u32,
+    contended: u32,
+}
+
+impl Home {
+    /// The range itself, until somebody else is there.
+    pub(crate) const RANGE: Self = Self::at(RANGE);
+
+    pub(crate) const fn at(shard: u32) -> Self {
+        Self { shard, patience: 0, contended: 0 }
+    }
+}
+
+/// A block that the centre gave out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    /// As the shard names it.
+    pub(crate) block: Block,
+    pub(crate) place: Place,
+}
+
+/// Wants more blocks of a request that is served, while the lock is held anyway.
+pub(crate) trait More {
+    /// Whether one more is wanted.
+    fn wants(&self) -> bool;
+
+    /// Takes it; false: not this one, and no more.
+    fn take(&mut self, given: Given) -> bool;
+}
+
+/// One block is enough.
+pub(crate) struct NoMore;
+
+impl More for NoMore {
+    #[inline(always)]
+    fn wants(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, _: Given) -> bool {
+        false
+    }
+}
+
+/// The range and its shards.
+pub(crate) struct Centre<T: Threads> {
+    shards: Box<[Padded<ShardLock<T>>]>,
+    /// Granules in use by each shard, once there are several.
+    used: Box<[Padded<Counter>]>,
+    shape: Shape,
+    extent: u64,
+    /// Whether anything was ever lent.
+    several: Counter,
+    /// The most granules that all shards used at once, as far as it was looked at.
+    peak: Counter,
+    recalls: Counter,
+}
+
+impl<T: Threads> Centre<T> {
+    pub(crate) fn new(config: &RangeConfig, shards: u32) -> Result<Self, ConfigError> {
+        let shape = Shape::of(config)?;
+        let extent = extent_of(&shape);
+        let count = if extent == 0 { 1 } else { shards.clamp(1, MOST_SHARDS) };
+        let refused = ConfigError::OutOfHostMemory { bytes: count as usize * size_of::<Shard>() };
+        let (mut locks, mut used) = (Vec::new(), Vec::new());
+        locks.try_reserve_exact(count as usize).map_err(|_| refused)?;
+        used.try_reserve_exact(count as usize).map_err(|_| refused)?;
+        for shard in 0..count {
+            let shard =
+                if shard == RANGE { Shard::of_range(config)? } else { Shard::of_islands(config)? };
+            locks.push(Padded(Lock::new(shard)));
+            used.push(Padded(Counter::default()));
+        }
+        Ok(Self {
+            shards: locks.into_boxed_slice(),
+            used: used.into_boxed_slice(),
+            shape,
+            extent,
+            several: Counter::default(),
+            peak: Counter::default(),
+            recalls: Counter::default(),
+        })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.shards.len() as u32
+    }
+
+    /// The home of a call that names no cache: the range itself if nobody is there, else the
+    /// shard of the owner.
+    pub(crate) fn home_of(&self, owner: Owner) -> Home {
+        if self.count() == 1 || self.shards[RANGE as usize].try_lock().is_some() {
+            return Home::RANGE;
+        }
+        Home::at(1 + owner.0 % (self.count() - 1))
+    }
+
+    /// Takes the lock of a shard.
+    #[inline(always)]
+    fn lock(&self, shard: u32) -> Guard<'_, T> {
+        let lock = &self.shards[shard as usize];
+        let mut guard = match lock.try_lock() {
+            Some(guard) => guard,
+            None => {
+                let mut guard = lock.lock();
+                guard.waits += 1;
+                guard
+            }
+        };
+        guard.locks += 1;
+        guard
+    }
+
+    /// Takes the lock of a thread's shard. If others are there too often, the thread moves to
+    /// one where nobody is.
+    #[inline(always)]
+    fn lock_home(&self, home: &mut Home) -> Guard<'_, T> {
+        match self.shards[home.shard as usize].try_lock() {
+            Some(mut guard) => {
+                guard.locks += 1;
+                guard
+            }
+            None => self.lock_elsewhere(home),
+        }
+    }
+
+    #[cold]
+    fn lock_elsewhere(&self, home: &mut Home) -> Guard<'_, T> {
+        home.contended += 1;
+        if home.contended > home.patience {
+            home.contended = 0;
+            home.patience = (home.patience * 2 + 1).min(MOST_PATIENCE);
+            for step in 1..self.count() {
+                let shard = (home.shard + step) % self.count();
+                if let Some(mut guard) = self.shards[shard as usize].try_lock() {
+                    home.shard = shard;
+                    guard.locks += 1;
+                    return guard;
+                }
+            }
+        }
+        self.lock(home.shard)
+    }
+
+    /// Whether a request may be cut from an extent: small enough, and without wishes that are
+    /// about the whole range.
+    #[inline(always)]
+    fn fits_shards(&self, request: &Request) -> bool {
+        Need::plain_len(request, &self.shape)
+            .is_some_and(|len| len <= self.extent / REQUESTS_IN_EXTENT)
+    }
+
+    /// Serves a request from a thread's shard or the range, and under the same lock hands `more`
+    /// as many blocks of the same request as it wants and there are. `None` if all shards have to
+    /// be recalled first.
+    #[inline(always)]
+    pub(crate) fn allocate(
+        &self,
+        home: &mut Home,
+        request: Request,
+        more: impl More,
+    ) -> Result<Option<Given>, AllocError> {
+        if self.count() > 1 && self.fits_shards(&request) {
+            let guard = self.lock_home(home);
+            if home.shard == RANGE {
+                return self.serve(guard, RANGE, request, more);
+            }
+            return self.allocate_in_shard(guard, home.shard, request, more);
+        }
+        self.serve(self.lock(RANGE), RANGE, request, more)
+    }
+
+    fn allocate_in_shard(
+        &self,
+        mut guard: Guard<'_, T>,
+        shard: u32,
+        request: Request,
+        more: impl More,
+    ) -> Result<Option<Given>, AllocError> {
+        let mut given = self.serve_in(&mut guard, shard, request)?;
+        if given.is_none() && self.borrow(&mut guard) {
+            given = self.serve_in(&mut guard, shard, request)?;
+        }
+        let Some(given) = given else {
+            drop(guard);
+            // No whole extent is free; the request itself may still fit.
+            return self.serve(self.lock(RANGE), RANGE, request, more);
+        };
+        self.serve_more(&mut guard, shard, request, more);
+        Ok(Some(given))
+    }
+
+    #[inline(always)]
+    fn serve(
+        &self,
+        mut guard: Guard<'_, T>,
+        shard: u32,
+        request: Request,
+        more: impl More,
+    ) -> Result<Option<Given>, AllocError> {
+        let given = self.serve_in(&mut guard, shard, request)?;
+        if given.is_some() {
+            self.serve_more(&mut guard, shard, request, more);
+        }
+        Ok(given)
+    }
+
+    #[inline(always)]
+    fn serve_in(
+        &self,
+        guard: &mut Shard,
+        shard: u32,
+        request: Request,
+    ) -> Result<Option<Given>, AllocError> {
+        let Some(block) = guard.serve(request)? else { return Ok(None) };
+        self.note_use(guard, shard);
+        Ok(Some(self.given(block, shard)))
+    }
+
+    /// More blocks of the same request, while they are wanted and to be had.
+    #[inline(always)]
+    fn serve_more(&self, guard: &mut Shard, shard: u32, request: Request, mut more: impl More) {
+        while more.wants() {
+            let Ok(Some(block)) = guard.serve(request) else { return };
+            if !more.take(self.given(block, shard)) {
+                // It was allocated just now.
+                let _ = guard.range.free(block.handle());
+                return;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn given(&self, block: Block, shard: u32) -> Given {
+        let inside = Shard::inside(&block, self.shape.granule_shift);
+        Given { block, place: Place { shard, inside } }
+    }
+
+    /// Keeps the peak of several shards.
+    #[inline(always)]
+    fn note_use(&self, guard: &mut Shard, shard: u32) {
+        if self.several.get() != 0 {
+            self.note_use_of_several(guard, shard);
+        }
+    }
+
+    fn note_use_of_several(&self, guard: &mut Shard, shard: u32) {
+        let used = guard.used_granules();
+        self.used[shard as usize].set(used);
+        guard.seen_granules = guard.seen_granules.min(used);
+        if used - guard.seen_granules >= PEAK_STEP_BYTES >> self.shape.granule_shift {
+            guard.seen_granules = used;
+            self.peak.raise_to(self.used.iter().map(|used| used.get()).sum());
+        }
+    }
+
+    /// Borrows an extent of the range for a shard; false if the range has none.
+    fn borrow(&self, shard: &mut Shard) -> bool {
+        let bytes = self.shape.bytes(self.extent);
+        let align_bytes = self.shape.bytes(self.shape.span_granules.max(1).into());
+        let stretch = {
+            let mut range = self.lock(RANGE);
+            if self.several.get() == 0 {
+                self.peak.raise_to(range.range.peak_live_granules());
+                self.several.add_shared(1);
+            }
+            range.lend(bytes, align_bytes)
+        };
+        let Some(stretch) = stretch else { return false };
+        if shard.range.adopt(stretch).is_err() {
+            // What was lent whole just now comes back without new metadata.
+            self.lock(RANGE).take_back(stretch);
+            return false;
+        }
+        true
+    }
+
+    /// Takes back a block that a thread has won by its word: its bytes.
+    #[inline(always)]
+    pub(crate) fn free(&self, place: Place, granule: u32) -> u64 {
+        let mut guard = self.lock(place.shard);
+        let bytes = Self::free_in(&mut guard, place, granule);
+        self.after_free(&mut guard, place.shard);
+        bytes
+    }
+
+    /// Takes back many blocks. Those of one shard that follow each other need one lock.
+    pub(crate) fn free_all(&self, blocks: impl IntoIterator<Item = (Place, u32)>) -> u64 {
+        let mut bytes = 0;
+        let mut held: Option<(u32, Guard<'_, T>)> = None;
+        for (place, granule) in blocks {
+            if held.as_ref().is_none_or(|(shard, _)| *shard != place.shard) {
+                if let Some((shard, mut guard)) = held.take() {
+                    self.after_free(&mut guard, shard);
+                }
+                held = Some((place.shard, self.lock(place.shard)));
+            }
+            if let Some((_, guard)) = &mut held {
+                bytes += Self::free_in(guard, place, granule);
+            }
+        }
+        if let Some((shard, mut guard)) = held {
+            self.after_free(&mut guard, shard);
+        }
+        bytes
+    }
+
+    #[inline(always)]
+    fn free_in(guard: &mut Shard, place: Place, granule: u32) -> u64 {
+        let slot = match place.inside {
+            Inside::Span { .. } => Slot::Granule(granule),
+            Inside::Node(node) => Slot::Node(node),
+        };
+        let freed = guard.range.free_slot(slot);
+        debug_assert!(freed.is_some(), "{place:?} at {granule} is not live in its shard");
+        freed.map_or(0, |block| block.size_bytes())
+    }
+
+    /// A shard that has more idle than it should gives extents back.
+    #[inline(always)]
+    fn after_free(&self, guard: &mut Shard, shard: u32) {
+        self.note_use(guard, shard);
+        let Some(owned) = guard.range.owned_granules() else { return };
+        if owned - guard.range.live_granules() > self.extent * IDLE_EXTENTS {
+            self.give_idle_back(guard);
+        }
+    }
+
+    #[cold]
+    fn give_idle_back(&self, guard: &mut Shard) {
+        while let Some(island) = guard.range.take_idle_island(self.extent / 2) {
+            if !self.give_back(guard, island) {
+                break;
+            }
+        }
+    }
+
+    /// Gives a stretch that a shard has let go of back to the range; false if that is not
+    /// possible for want of metadata: the shard has it again.
+    fn give_back(&self, guard: &mut Shard, stretch: Stretch) -> bool {
+        let back = self.lock(RANGE).take_back(stretch);
+        if !back {
+            // The node that stood for it is spare.
+            let _ = guard.range.adopt(stretch);
+        }
+        back
+    }
+
+    /// Merges every free granule of every shard back into the range.
+    pub(crate) fn recall(&self) {
+        if self.several.get() == 0 {
+            return;
+        }
+        self.recalls.add_shared(1);
+        for shard in RANGE + 1..self.count() {
+            let mut guard = self.lock(shard);
+            guard.range.gather();
+            while let Some(stretch) = guard.range.take_longest() {
+                if !self.give_back(&mut guard, stretch) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Serves a request from wherever there is a free block for it: the range, or what is free
+    /// in the spans of shards.
+    pub(crate) fn allocate_anywhere(&self, request: Request) -> Result<Option<Given>, AllocError> {
+        for shard in RANGE..self.count() {
+            let guard = self.lock(shard);
+            let given = self.serve(guard, shard, request, NoMore)?;
+            if given.is_some() {
+                return Ok(given);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What to say of a request that nothing served.
+    #[cold]
+    pub(crate) fn refusal(&self, request: Request) -> AllocError {
+        AllocError::OutOfMemory {
+            size_bytes: request.size_bytes,
+            align_bytes: request.align_bytes.max(self.shape.bytes(1)),
+            free_bytes: self.shape.bytes(self.shape.capacity - self.used_granules()),
+            largest_free_bytes: self.largest_free_bytes(),
+        }
+    }
+
+    /// The largest block that any shard has free.
+    pub(crate) fn largest_free_bytes(&self) -> u64 {
+        let shards = RANGE..self.count();
+        shards.map(|shard| self.lock(shard).range.largest_free_bytes()).max().unwrap_or(0)
+    }
+
+    /// The block in a place, whose size a word does not tell.
+    pub(crate) fn block_in(&self, place: Place, granule: u32) -> Option<Block> {
+        let slot = match place.inside {
+            Inside::Span { .. } => Slot::Granule(granule),
+            Inside::Node(node) => Slot::Node(node),
+        };
+        self.lock(place.shard).range.block_in(slot)
+    }
+
+    /// Granules that were given out and not taken back.
+    pub(crate) fn used_granules(&self) -> u64 {
+        self.each_shard(|shard| shard.used_granules()).sum()
+    }
+
+    /// What the shards count: blocks given out, locks taken, and those waited for.
+    pub(crate) fn totals(&self) -> CentreTotals {
+        let mut totals = CentreTotals { recalls: self.recalls.get(), ..CentreTotals::default() };
+        for shard in RANGE..self.count() {
+            let guard = self.shards[shard as usize].lock();
+            totals.used_granules += guard.used_granules();
+            totals.used_blocks += guard.used_blocks();
+            totals.locks += guard.locks;
+            totals.waits += guard.waits;
+            if shard == RANGE && self.several.get() == 0 {
+                totals.peak_granules = guard.range.peak_live_granules();
+            }
+        }
+        if self.several.get() != 0 {
+            self.peak.raise_to(totals.used_granules);
+            totals.peak_granules = self.peak.get();
+        }
+        totals
+    }
+
+    /// Starts the peak anew from what is in use.
+    pub(crate) fn reset_peak(&self) {
+        let mut used = 0;
+        for shard in RANGE..self.count() {
+            let mut guard = self.lock(shard);
+            guard.range.rebase_peak();
+            guard.seen_granules = guard.used_granules();
+            used += guard.used_granules();
+        }
+        self.peak.set(used);
+    }
+
+    fn each_shard<'a, V>(
+        &'a self,
+        read: impl Fn(&Shard) -> V + 'a,
+    ) -> impl Iterator<Item = V> + 'a {
+        self.shards.iter().map(move |shard| read(&shard.lock()))
+    }
+
+    /// Checks every shard, and that what is lent is what is owned. Hands every block that was
+    /// given out to `each`, with its first granule.
+    pub(crate) fn verify(
+        &self,
+        mut each: impl FnMut(Given, u32) -> Result<(), VerifyError>,
+    ) -> Result<(), VerifyError> {
+        let (mut lent, mut owned) = (0, 0);
+        for shard in RANGE..self.count() {
+            let guard = self.lock(shard);
+            guard.range.verify()?;
+            lent += guard.lent_granules();
+            owned += guard.range.owned_granules().unwrap_or(0);
+            for block in guard.range.live_blocks_of_islands() {
+                let start = guard.range.stretch_of(&block).start;
+                let stands_for_lent =
+                    matches!(block.handle().slot(), Slot::Node(_)) && guard.is_lent(start);
+                if !stands_for_lent {
+                    each(self.given(block, shard), start)?;
+                }
+            }
+        }
+        if lent == owned {
+            Ok(())
+        } else {
+            Err(VerifyError { what: "lent granules that no shard owns", at: lent.abs_diff(owned) })
+        }
+    }
+}
+
+/// What the shards count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CentreTotals {
+    pub(crate) used_granules: u64,
+    pub(crate) used_blocks: u64,
+    pub(crate) peak_granules: u64,
+    pub(crate) locks: u64,
+    pub(crate) waits: u64,
+    pub(crate) recalls: u64,
+}
+
+/// Granules that a shard borrows at a time: whole spans. Zero if the range is not worked on in
+/// shards: lowest addresses and buddies are promises about the whole range, and in a small range
+/// the parts would be too small.
+fn extent_of(shape: &Shape) -> u64 {
+    let span = u64::from(shape.span_granules);
+    let extent = (shape.capacity / EXTENTS_IN_RANGE).min(MOST_EXTENT_BYTES >> shape.granule_shift);
+    match extent.checked_ilog2() {
+        Some(order) if span != 0 => (1 << order).max(span),
+        _ => 0,
+    }
+}

@@ -1,0 +1,71 @@
+//! A cache for every thread of an operating system, by itself.
+
+use core::cell::RefCell;
+use std::vec::Vec;
+
+use super::{Cache, SharedAllocator, Threads};
+
+std::thread_local! {
+    /// This thread's caches, the one used last in front. A thread uses few allocators.
+    static CACHES: RefCell<Vec<Cache<OsThreads>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The threads of an operating system (feature `std`): locks yield, and every thread has its
+/// caches in a thread-local, which go back to their allocators when the thread ends.
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{RangeConfig, SharedAllocator};
+///
+/// let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+/// let block = shared.allocate(4096)?;
+/// std::thread::scope(|scope| {
+///     // On another thread, into that thread's cache, which goes back when the thread ends.
+///     scope.spawn(|| shared.free(block.handle()));
+/// });
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OsThreads;
+
+impl Threads for OsThreads {
+    type Lock<V: Send> = crate::sync::Yielding<V>;
+
+    #[inline]
+    fn with_cache<R>(
+        shared: &SharedAllocator<Self>,
+        work: impl FnOnce(&mut Cache<Self>) -> R,
+    ) -> Option<R> {
+        // No access once the thread's locals are gone, nor from within a use of them: then the
+        // centre serves.
+        CACHES
+            .try_with(|caches| {
+                let mut caches = caches.try_borrow_mut().ok()?;
+                match caches.first_mut() {
+                    Some(cache) if cache.is_of(shared) => Some(work(cache)),
+                    _ => Some(work(bring_to_front(&mut caches, shared)?)),
+                }
+            })
+            .ok()
+            .flatten()
+    }
+}
+
+/// This thread's cache of an allocator, in front of the others.
+#[cold]
+fn bring_to_front<'a>(
+    caches: &'a mut Vec<Cache<OsThreads>>,
+    shared: &SharedAllocator<OsThreads>,
+) -> Option<&'a mut Cache<OsThreads>> {
+    match caches.iter().position(|cache| cache.is_of(shared)) {
+        Some(place) => caches.swap(0, place),
+        None => {
+            // The caches of allocators that nobody holds any more.
+            caches.retain(|cache| !cache.is_orphaned());
+            caches.try_reserve(1).ok()?;
+            caches.insert(0, shared.cache());
+        }
+    }
+    caches.first_mut()
+}

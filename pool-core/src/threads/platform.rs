@@ -1,0 +1,71 @@
+//! What the thread layer takes from the platform: a lock, and a place for each thread's cache.
+
+use super::{Cache, SharedAllocator};
+use crate::sync::Lock;
+
+/// What threads are on a platform. [`OsThreads`](super::OsThreads) and
+/// [`BareThreads`] are given; a runtime implements its own to bring its lock, or to keep caches
+/// in its own places (a core's, a queue's).
+///
+/// # Example
+///
+/// ```
+/// use pool_core::sync::Spinning;
+/// use pool_core::threads::Threads;
+/// use pool_core::{RangeConfig, SharedAllocator};
+///
+/// #[derive(Debug)]
+/// struct Firmware;
+///
+/// impl Threads for Firmware {
+///     type Lock<V: Send> = Spinning<V>;
+/// }
+///
+/// let shared = SharedAllocator::<Firmware>::on_platform(RangeConfig::new(64 << 20))?;
+/// let block = shared.allocate(4096)?;
+/// shared.free(block.handle())?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub trait Threads: Sized + 'static {
+    /// The lock around each shard.
+    type Lock<V: Send>: Lock<V>;
+
+    /// Does something with the calling thread's cache of an allocator, which is made if there is
+    /// none; `None` if the thread has no place for one, or no longer. The default has none: then
+    /// every call that names no cache goes to the centre.
+    fn with_cache<R>(
+        shared: &SharedAllocator<Self>,
+        work: impl FnOnce(&mut Cache<Self>) -> R,
+    ) -> Option<R> {
+        let _ = (shared, work);
+        None
+    }
+}
+
+/// No operating system: locks spin, caches are kept where the program keeps them.
+#[derive(Clone, Copy, Debug)]
+pub struct BareThreads;
+
+impl Threads for BareThreads {
+    type Lock<V: Send> = crate::sync::Spinning<V>;
+}
+
+/// The threads of a model checker.
+#[cfg(any(loom, shuttle))]
+#[derive(Clone, Copy, Debug)]
+pub struct ModelThreads;
+
+#[cfg(any(loom, shuttle))]
+impl Threads for ModelThreads {
+    type Lock<V: Send> = crate::sync::Modelled<V>;
+}
+
+/// The platform unless another is named: [`OsThreads`](super::OsThreads) with the feature `std`,
+/// [`BareThreads`] without.
+#[cfg(feature = "std")]
+pub type DefaultThreads = super::OsThreads;
+
+/// The platform unless another is named: `OsThreads` with the feature `std`, [`BareThreads`]
+/// without.
+#[cfg(not(feature = "std"))]
+pub type DefaultThreads = BareThreads;

@@ -1,0 +1,125 @@
+//! One shard: a part of the range that is worked on under its own lock.
+
+use alloc::vec::Vec;
+
+use super::word::{Inside, MOST_NODES};
+use crate::range::{
+    AllocError, Block, Chunked, ConfigError, Metadata, OffsetAllocator, Options, RangeConfig,
+    Request, Slot, Stretch,
+};
+
+/// A part of the range under one lock. The first shard is the range itself, which lends
+/// stretches; the others own what they borrowed.
+pub(crate) struct Shard {
+    pub(crate) range: OffsetAllocator<Chunked>,
+    /// What the range has lent, by its first granule: the node that stands for it.
+    lent: Vec<(u32, u32)>,
+    lent_granules: u64,
+    /// Times that the lock was taken, and those when it had to be waited for.
+    pub(crate) locks: u64,
+    pub(crate) waits: u64,
+    /// Granules in use when the peak was last looked at.
+    pub(crate) seen_granules: u64,
+}
+
+impl Shard {
+    /// The range itself.
+    pub(crate) fn of_range(config: &RangeConfig) -> Result<Self, ConfigError> {
+        Ok(Self::over(OffsetAllocator::new(config)?))
+    }
+
+    /// A shard that owns nothing yet.
+    pub(crate) fn of_islands(config: &RangeConfig) -> Result<Self, ConfigError> {
+        // A shard's blocks are a fraction of all; more metadata follows as it needs it.
+        Ok(Self::over(OffsetAllocator::of_islands(&config.expect_blocks(64))?))
+    }
+
+    fn over(range: OffsetAllocator<Chunked>) -> Self {
+        Self { range, lent: Vec::new(), lent_granules: 0, locks: 0, waits: 0, seen_granules: 0 }
+    }
+
+    /// Serves a request from this shard alone: the block, and where it is kept.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, request: Request) -> Result<Option<Block>, AllocError> {
+        let Some(block) = self.range.serve(request)? else { return Ok(None) };
+        self.nameable(block).map(Some)
+    }
+
+    /// That a word can name a block; else it goes back.
+    #[inline(always)]
+    fn nameable(&mut self, block: Block) -> Result<Block, AllocError> {
+        match block.handle().slot() {
+            Slot::Node(node) if node >= MOST_NODES => {
+                // It was allocated just now.
+                let _ = self.range.free(block.handle());
+                Err(AllocError::OutOfMetadata(Metadata::Nodes(1)))
+            }
+            _ => Ok(block),
+        }
+    }
+
+    /// Granules of blocks that were given out and not taken back.
+    #[inline(always)]
+    pub(crate) fn used_granules(&self) -> u64 {
+        self.range.live_granules() - self.lent_granules
+    }
+
+    /// Blocks that were given out and not taken back.
+    pub(crate) fn used_blocks(&self) -> u64 {
+        self.range.live_blocks() - self.lent.len() as u64
+    }
+
+    pub(crate) fn lent_granules(&self) -> u64 {
+        self.lent_granules
+    }
+
+    /// Whether a live node of the range stands for something that was lent.
+    pub(crate) fn is_lent(&self, start: u32) -> bool {
+        self.lent.binary_search_by_key(&start, |&(first, _)| first).is_ok()
+    }
+
+    /// Lends a stretch of so many bytes, aligned to `align_bytes`; none if there is none free.
+    pub(crate) fn lend(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
+        self.lent.try_reserve(1).ok()?;
+        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
+        let block = self.serve(request).ok()??;
+        let stretch = self.range.stretch_of(&block);
+        let Slot::Node(node) = block.handle().slot() else { return None };
+        let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
+        self.lent.insert(place, (stretch.start, node));
+        self.lent_granules += stretch.len;
+        Some(stretch)
+    }
+
+    /// Takes a part of what was lent back. False if there is no metadata for that: all is as
+    /// before.
+    pub(crate) fn take_back(&mut self, part: Stretch) -> bool {
+        let behind = self.lent.partition_point(|&(first, _)| first <= part.start);
+        let Some(place) = behind.checked_sub(1) else { return false };
+        let Some(&(_, node)) = self.lent.get(place) else { return false };
+        if self.lent.try_reserve(1).is_err() {
+            return false;
+        }
+        let Ok(rest) = self.range.take_back(node, part) else { return false };
+        if let Some(node) = rest.behind {
+            let start = u64::from(part.start) + part.len;
+            self.lent.insert(behind, (start as u32, node));
+        }
+        if rest.before.is_none() {
+            self.lent.remove(place);
+        }
+        self.lent_granules -= part.len;
+        true
+    }
+
+    /// Where a block is kept in this shard's range.
+    #[inline(always)]
+    pub(crate) fn inside(block: &Block, granule_shift: u32) -> Inside {
+        match block.handle().slot() {
+            Slot::Node(node) => Inside::Node(node),
+            Slot::Granule(_) => {
+                Inside::Span { order: block.size_bytes().trailing_zeros() - granule_shift }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The thread layer, checked from its tables.
+
+use super::SharedAllocator;
+use super::centre::Given;
+use super::platform::Threads;
+use super::word::{Inside, State};
+use crate::range::{Slot, VerifyError};
+
+impl<T: Threads> SharedAllocator<T> {
+    /// Checks every invariant of the range and its shards, that every block that was given out
+    /// has a word that says so, and the books. To be called when no operation is in flight; one
+    /// that is can look like a fault.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError`] names the first invariant that does not hold: a fault of this crate.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in the range's pieces and the granules of its spans.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// shared.allocate(4096)?;
+    /// shared.verify()?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn verify(&self) -> Result<(), VerifyError> {
+        let (mut live, mut live_bytes, mut cached) = (0, 0, 0);
+        self.inner().centre.verify(|Given { block, place }, granule| {
+            let slot = match place.inside {
+                Inside::Span { .. } => Slot::Granule(granule),
+                Inside::Node(_) => Slot::Node(granule),
+            };
+            let word = self.inner().words.word(slot);
+            let fault = |what| Err(VerifyError { what, at: granule.into() });
+            if word.place() != place {
+                return fault("a word tells another place than the block has");
+            }
+            match word.state() {
+                State::Live => {
+                    live += 1;
+                    live_bytes += block.size_bytes;
+                }
+                State::Cached => cached += 1,
+                State::Central => return fault("a block is in nobody's hand"),
+            }
+            Ok(())
+        })?;
+        let stats = self.stats();
+        let fault = |what, at| Err(VerifyError { what, at });
+        if (stats.live_blocks, stats.live_bytes) != (live, live_bytes) {
+            return fault("live blocks miscounted", live);
+        }
+        if stats.cached_blocks != cached {
+            return fault("cached blocks miscounted", cached);
+        }
+        Ok(())
+    }
+}
