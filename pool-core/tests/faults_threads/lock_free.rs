@@ -6,7 +6,9 @@ use fastrand::Rng;
 use pool_core::{HandleError, RangeConfig, SharedConfig};
 use pool_mock::stress::{Mark, Shadow};
 
-use crate::support::{GRANULE, KIB, MIB, assert_empty, each_kind, on_threads, served, shared};
+use crate::support::{
+    GRANULE, KIB, MIB, SMALL_SPANS, assert_empty, each_kind, on_threads, served, shared,
+};
 
 /// Threads that split a block into pieces and free them in random order: one block in the end.
 #[test]
@@ -35,8 +37,8 @@ fn p014_pieces_that_threads_free_become_one_block() {
 #[test]
 fn p033_a_magazine_that_comes_and_goes_is_nobody_elses() {
     // A cache keeps eight blocks, so that most of a round's blocks pass through the depot.
-    let range = RangeConfig::new(512 * GRANULE);
-    let shared = shared(SharedConfig::new(range).shards(4).cache_bytes(8 * GRANULE));
+    let range = RangeConfig::new(8 * MIB);
+    let shared = shared(SharedConfig::new(range).shards(4).cache_bytes(64 * GRANULE));
     let shadow = Shadow::new(shared.capacity_bytes(), GRANULE);
     on_threads(6, |number| {
         let mut cache = shared.cache();
@@ -65,10 +67,10 @@ fn p033_a_magazine_that_comes_and_goes_is_nobody_elses() {
 /// holds the block, and rises by one each time that it changes hands.
 #[test]
 fn p070_what_was_written_before_a_free_is_seen_after_the_allocation() {
-    let range = RangeConfig::new(64 * GRANULE);
-    for cache_bytes in [0, 4 * GRANULE, MIB] {
+    let range = RangeConfig::new(128 * GRANULE).spans(SMALL_SPANS);
+    for cache_bytes in [0, 64 * GRANULE, MIB] {
         let shared = shared(SharedConfig::new(range).cache_bytes(cache_bytes));
-        let words: Vec<_> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        let words: Vec<_> = (0..128).map(|_| AtomicU64::new(0)).collect();
         let sums = on_threads(4, |_| {
             let mut cache = shared.cache();
             let mut count = 0;
@@ -100,7 +102,7 @@ fn p070_what_was_written_before_a_free_is_seen_after_the_allocation() {
 /// longer, whoever has it next.
 #[test]
 fn p071_a_handle_is_known_exactly_while_its_block_is_live() {
-    for (places, size) in [(4, GRANULE), (4, 128 * KIB)] {
+    for (places, size) in [(4, GRANULE), (4, 16 * KIB), (4, 128 * KIB)] {
         for shared in each_kind(places * size) {
             on_threads(3, |_| {
                 let mut cache = shared.cache();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pool_core::{Options, RangeConfig, Request, SharedAllocator, SharedConfig};
 
-use crate::support::{GRANULE, KIB, MIB, assert_empty, dump, each_kind, on_threads, shared};
+use crate::support::{GRANULE, KIB, MIB, assert_empty, books, each_kind, on_threads, shared};
 
 /// Many more threads than cores, all through one lock: it takes little longer than one thread
 /// alone with all of the work.
@@ -39,13 +39,13 @@ fn p072_many_threads_on_few_cores_make_progress() {
 #[test]
 fn p110_a_flush_of_nothing_ends() {
     for shared in each_kind(4 * MIB) {
-        let untouched = dump(&shared);
+        let untouched = books(&shared);
         shared.flush();
         shared.flush();
         let mut cache = shared.cache();
         cache.flush();
         shared.flush();
-        assert_eq!(dump(&shared), untouched);
+        assert_eq!(books(&shared), untouched);
         let block = cache.allocate(KIB).unwrap();
         let live = shared.stats().live_bytes;
         for _ in 0..3 {

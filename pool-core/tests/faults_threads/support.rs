@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pool_core::{
     Block, Cache, Placement, RangeConfig, Request, SharedAllocator, SharedConfig, SharedStats,
+    Spans,
 };
 
 pub(crate) const GRANULE: u64 = 256;
@@ -16,15 +17,32 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PLACEMENTS: [Placement; 3] =
     [Placement::BestFit, Placement::FirstFit, Placement::Buddy];
 
-/// An allocator under every placement, in one shard and in several, with caches and without.
+/// An allocator under every placement, in one shard and in several, with caches and without. Those
+/// in small spans have caches however small the range is, for blocks of up to 16 KiB.
 pub(crate) fn each_kind(capacity_bytes: u64) -> impl Iterator<Item = SharedAllocator> {
-    PLACEMENTS.into_iter().flat_map(move |placement| {
-        [(1, 0), (1, MIB), (4, 0), (4, 16 * KIB), (4, MIB)].map(|(shards, cache_bytes)| {
-            let range = RangeConfig::new(capacity_bytes).placement(placement);
-            shared(SharedConfig::new(range).shards(shards).cache_bytes(cache_bytes))
-        })
+    let range = RangeConfig::new(capacity_bytes);
+    let small_spans = range.spans(SMALL_SPANS);
+    [
+        (range, 1, MIB),
+        (range, 4, MIB),
+        (small_spans, 1, 0),
+        (small_spans, 4, 0),
+        (small_spans, 1, 64 * KIB),
+        (small_spans, 4, 64 * KIB),
+        (small_spans, 1, MIB),
+        (small_spans, 4, MIB),
+        (range.spans(Spans::Off), 4, MIB),
+        (range.placement(Placement::FirstFit), 4, MIB),
+        (range.placement(Placement::Buddy), 4, MIB),
+    ]
+    .into_iter()
+    .map(|(range, shards, cache_bytes)| {
+        shared(SharedConfig::new(range).shards(shards).cache_bytes(cache_bytes))
     })
 }
+
+/// Spans in which also blocks of 16 KiB lie.
+pub(crate) const SMALL_SPANS: Spans = Spans::Sized { span_bytes: 32 * KIB, small_bytes: 16 * KIB };
 
 pub(crate) fn shared(config: impl Into<SharedConfig>) -> SharedAllocator {
     SharedAllocator::new(config).unwrap()
@@ -41,36 +59,24 @@ pub(crate) fn caches<const COUNT: usize>(shared: &SharedAllocator) -> [Cache; CO
     })
 }
 
-/// The books, but for those of the work, and the largest free block.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Dump {
-    stats: SharedStats,
-    largest_free_bytes: u64,
-}
-
-impl Dump {
-    pub(crate) fn live_blocks(&self) -> u64 {
-        self.stats.live_blocks
-    }
-}
-
-/// A dump while nothing is in flight; everything must verify and add up.
-pub(crate) fn dump(shared: &SharedAllocator) -> Dump {
+/// The books, but for those of the work, while nothing is in flight; everything must verify and
+/// add up.
+pub(crate) fn books(shared: &SharedAllocator) -> SharedStats {
     assert_eq!(shared.verify(), Ok(()));
     let mut stats = shared.stats();
     assert_eq!(stats.live_bytes + stats.cached_bytes + stats.free_bytes, stats.capacity_bytes);
     stats.work = pool_core::Work::default();
-    Dump { stats, largest_free_bytes: shared.largest_free_bytes() }
+    stats
 }
 
 /// Nothing is live; and when the caches are flushed, the range is one free block.
 pub(crate) fn assert_empty(shared: &SharedAllocator) {
     shared.flush();
-    let Dump { stats, largest_free_bytes } = dump(shared);
+    let stats = books(shared);
     assert_eq!((stats.live_bytes, stats.live_blocks), (0, 0));
     assert_eq!((stats.cached_bytes, stats.cached_blocks), (0, 0));
     assert_eq!(stats.free_bytes, shared.capacity_bytes());
-    assert_eq!(largest_free_bytes, shared.capacity_bytes());
+    assert_eq!(shared.largest_free_bytes(), shared.capacity_bytes());
 }
 
 /// Where threads wait for each other, so that what follows happens at once.

@@ -24,7 +24,7 @@ pub(crate) fn of(outcome: &Outcome) -> String {
     line("refused", tally.refusals.to_string());
     line("second frees, all errors", tally.second_frees.to_string());
     line("served", ByteSize(tally.bytes).to_string());
-    line("live at most", ByteSize(stats.peak_live_bytes).to_string());
+    line("live and cached at most", ByteSize(stats.peak_live_bytes).to_string());
     line("done by a cache alone", share_of(work.in_cache, work.operations));
     line("done otherwise", share_of(work.operations - work.in_cache, work.operations));
     line("magazines handed over", each(work.magazines, operations));
