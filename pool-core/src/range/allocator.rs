@@ -304,7 +304,7 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// The way of most requests, if this one may take it and finds something there.
     #[inline(always)]
-    pub(super) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
+    pub(crate) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
         let len = Need::plain_len(request, &self.shape)?;
         let (Some(handle), start) = self.allocate_plainly(len) else { return None };
         let len = match handle.slot() {
@@ -449,7 +449,7 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Frees a block: its length and start. `None` if there is no such block.
     #[inline(always)]
-    fn release(&mut self, handle: Handle) -> (Option<NonZeroU64>, u32) {
+    pub(super) fn release(&mut self, handle: Handle) -> (Option<NonZeroU64>, u32) {
         let generation = handle.generation_bits();
         let (len, start) = match (&mut self.free, handle.slot()) {
             (Free::Runs(runs, _), Slot::Node(node)) => {

@@ -5,6 +5,8 @@
 //! alignments mean the same in all of them, but its chain of pieces ends where an island ends:
 //! nothing merges across. The lender keeps a lent stretch as one live block of its own.
 
+use core::num::NonZeroU64;
+
 use super::allocator::{Free, OffsetAllocator};
 use super::block::{Block, Piece};
 use super::config::RangeConfig;
@@ -60,10 +62,12 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// Frees the live block in a slot, whatever its generation: the layer above has made sure
-    /// that nobody else frees it.
+    /// that nobody else frees it. Its granules; zero if there is none.
     #[inline(always)]
-    pub(crate) fn free_slot(&mut self, slot: Slot) -> Option<Block> {
-        self.free(self.handle_of(slot)?).ok()
+    pub(crate) fn free_slot(&mut self, slot: Slot) -> u64 {
+        let Some(handle) = self.handle_of(slot) else { return 0 };
+        let (granules, _) = self.release(handle);
+        granules.map_or(0, NonZeroU64::get)
     }
 
     /// The live block in a slot.

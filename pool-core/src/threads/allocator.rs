@@ -8,7 +8,7 @@ use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::word::Inside;
-use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Request};
+use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Request, Slot};
 
 /// A range that many threads use at once.
 ///
@@ -131,7 +131,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// assert!(shared.allocate(60 << 20).is_err());
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, AllocError> {
         self.allocate_for(Owner::CLEAN, request)
     }
@@ -151,17 +151,30 @@ impl<T: Threads> SharedAllocator<T> {
     /// shared.free_for(Owner(1), block.handle())?;
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate_for(
         &self,
         owner: Owner,
         request: impl Into<Request>,
     ) -> Result<Block, AllocError> {
-        let request = request.into();
-        match T::with_cache(self, |cache| cache.allocate_for(owner, request)) {
-            Some(result) => result,
-            None => self.inner.allocate_loosely(owner, request),
+        let request = &request.into();
+        if let Some(class) = self.inner.classes.of(request)
+            && let Some(Some(handle)) = T::with_cache(self, |cache| cache.hit(owner, class))
+        {
+            return Ok(self.inner.describe(handle, class));
         }
+        self.allocate_slowly(owner, request)
+    }
+
+    /// What is not a hit. Apart from it, so that a hit passes a number, not a whole result,
+    /// through the platform's hands.
+    #[inline(never)]
+    fn allocate_slowly(&self, owner: Owner, request: &Request) -> Result<Block, AllocError> {
+        let served = T::with_cache(self, |cache| match self.inner.classes.of(request) {
+            Some(class) => cache.allocate_slowly(owner, class),
+            None => cache.allocate_large(request),
+        });
+        served.unwrap_or_else(|| self.inner.allocate_loosely(owner, request))
     }
 
     /// Frees a block for nobody in particular. Any thread may.
@@ -181,7 +194,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// assert_eq!(shared.free(block.handle()), Err(HandleError::Stale));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, handle: Handle) -> Result<Block, HandleError> {
         self.free_for(Owner::CLEAN, handle)
     }
@@ -201,12 +214,25 @@ impl<T: Threads> SharedAllocator<T> {
     /// assert_eq!(shared.free_for(Owner(3), block.handle()), Ok(block));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn free_for(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
-        match T::with_cache(self, |cache| cache.free_for(owner, handle)) {
-            Some(result) => result,
-            None => self.inner.free_loosely(handle),
+        if let Slot::Granule(granule) = handle.slot()
+            && let Some(Some(class)) =
+                T::with_cache(self, |cache| cache.absorb(owner, handle, granule))
+        {
+            return Ok(self.inner.describe(handle, class));
         }
+        self.free_slowly(owner, handle)
+    }
+
+    /// What is not a hit.
+    #[inline(never)]
+    fn free_slowly(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
+        let freed = T::with_cache(self, |cache| match handle.slot() {
+            Slot::Granule(_) => cache.free_slowly(owner, handle),
+            Slot::Node(_) => cache.free_large(handle),
+        });
+        freed.unwrap_or_else(|| self.inner.free_loosely(handle))
     }
 
     /// The live block that a handle names. Takes the lock of its shard if it lies outside spans.

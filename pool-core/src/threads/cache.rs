@@ -4,13 +4,13 @@ use alloc::sync::{Arc, Weak};
 
 use super::SharedAllocator;
 use super::centre::{Given, Home, More, NoMore};
-use super::classes::{MOST_CLASSES, MOST_DEPTH};
+use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
 use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::stock::{SETS, Stock};
 use super::word::{Inside, State, Word};
-use crate::range::{AllocError, Block, Handle, HandleError, Request};
+use crate::range::{AllocError, Block, Handle, HandleError, Request, Slot};
 use crate::sync::Lock;
 
 /// The first blocks of a class that a cache keeps; twice as many each time that this proves too
@@ -47,13 +47,25 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// Alive while any handle of the allocator is.
     allocator: Weak<()>,
     stock: Arc<Stock>,
-    /// The set in use: that of the owner who came last.
+    classes: Classes,
+    /// The owner who came last, whose set is in use.
+    owner: Owner,
     set: usize,
-    owners: [Owner; SETS],
-    bins: [[Bin; MOST_CLASSES]; SETS],
+    /// The bins of the set in use, and the place of their hints.
+    bins: [Bin; MOST_CLASSES],
+    first: usize,
+    /// All sets; the bins of the one in use are kept above.
+    sets: [Set; SETS],
     /// Bytes that no bin's limit has taken yet.
     spare_bytes: u64,
     home: Home,
+}
+
+/// The blocks of one owner.
+#[derive(Clone, Copy, Debug, Default)]
+struct Set {
+    owner: Owner,
+    bins: [Bin; MOST_CLASSES],
 }
 
 /// How full a bin is, and may be.
@@ -67,15 +79,17 @@ impl<T: Threads> Cache<T> {
     pub(super) fn new(inner: Arc<Inner<T>>, allocator: Weak<()>) -> Self {
         let stock = Arc::new(Stock::new(&inner.classes));
         inner.stocks.lock().push(stock.clone());
-        let spare_bytes = inner.classes.cache_bytes();
         Self {
+            classes: inner.classes,
+            spare_bytes: inner.classes.cache_bytes(),
             inner,
             allocator,
             stock,
+            owner: Owner::CLEAN,
             set: 0,
-            owners: [Owner::CLEAN; SETS],
-            bins: [[Bin::default(); MOST_CLASSES]; SETS],
-            spare_bytes,
+            bins: [Bin::default(); MOST_CLASSES],
+            first: 0,
+            sets: [Set::default(); SETS],
             home: Home::RANGE,
         }
     }
@@ -99,7 +113,7 @@ impl<T: Threads> Cache<T> {
     /// assert_eq!(cache.allocate(5000)?.size_bytes(), 8192);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&mut self, request: impl Into<Request>) -> Result<Block, AllocError> {
         self.allocate_for(Owner::CLEAN, request)
     }
@@ -122,71 +136,78 @@ impl<T: Threads> Cache<T> {
     /// assert_eq!(cache.allocate_for(Owner(7), 4096)?.offset_bytes(), block.offset_bytes());
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate_for(
         &mut self,
         owner: Owner,
         request: impl Into<Request>,
     ) -> Result<Block, AllocError> {
-        let request = request.into();
-        if let Some(class) = self.inner.classes.of(&request, self.inner.shape())
-            && owner == self.owners[self.set]
-            && let Some(block) = self.take(class)
-        {
-            return Ok(block);
+        let request = &request.into();
+        let Some(class) = self.classes.of(request) else { return self.allocate_large(request) };
+        match self.hit(owner, class) {
+            Some(handle) => Ok(self.inner.describe(handle, class)),
+            None => self.allocate_slowly(owner, class),
         }
-        self.allocate_slowly(owner, request)
+    }
+
+    /// Gives out a cached block, if there is one of the class for the owner.
+    #[inline(always)]
+    pub(super) fn hit(&mut self, owner: Owner, class: usize) -> Option<Handle> {
+        if owner == self.owner { self.take(class) } else { None }
+    }
+
+    /// The place of the first hint of a class.
+    #[inline(always)]
+    fn place_of(&self, class: usize) -> usize {
+        self.first + class * MOST_DEPTH
     }
 
     /// Gives out the block that was cached last.
     #[inline(always)]
-    fn take(&mut self, class: usize) -> Option<Block> {
-        let first = self.stock.bin(self.set, class);
-        let bin = &mut self.bins[self.set][class];
+    fn take(&mut self, class: usize) -> Option<Handle> {
+        let first = self.place_of(class);
+        let bin = self.bins.get_mut(class)?;
         loop {
             bin.len = bin.len.checked_sub(1)?;
             let hint = self.stock.hint(first + bin.len)?;
             // A flush may have been here; its hints are old then.
             if self.inner.words.take(hint).is_some() {
-                self.stock.counts.allocated[class].add(1);
-                return Some(self.describe(hint, class));
+                self.stock.counts.allocated.get(class)?.add(1);
+                return Some(hint);
             }
         }
     }
 
-    #[inline(always)]
-    fn describe(&self, handle: Handle, class: usize) -> Block {
-        Block {
-            handle,
-            offset_bytes: self.inner.shape().bytes(handle.slot().index().into()),
-            size_bytes: self.inner.classes.bytes(class),
-        }
-    }
-
+    /// A block of a class for which the cache has to do more than look.
     #[inline(never)]
-    fn allocate_slowly(&mut self, owner: Owner, request: Request) -> Result<Block, AllocError> {
-        let Some(class) = self.inner.classes.of(&request, self.inner.shape()) else {
-            return self.allocate_large(request);
-        };
+    pub(super) fn allocate_slowly(
+        &mut self,
+        owner: Owner,
+        class: usize,
+    ) -> Result<Block, AllocError> {
         self.stock.counts.missed.add(1);
         self.use_set_of(owner);
-        if let Some(block) = self.take(class) {
-            return Ok(block);
+        if let Some(handle) = self.take(class) {
+            return Ok(self.inner.describe(handle, class));
         }
         self.deepen(class);
         if self.receive(class, owner)
-            && let Some(block) = self.take(class)
+            && let Some(handle) = self.take(class)
         {
             self.stock.counts.magazines.add(1);
-            return Ok(block);
+            return Ok(self.inner.describe(handle, class));
         }
         self.refill(class)
     }
 
-    fn allocate_large(&mut self, request: Request) -> Result<Block, AllocError> {
-        let (block, _) = self.inner.allocate_centrally(&mut self.home, request, NoMore)?;
-        self.count_large(&block);
-        Ok(block)
+    /// A block that no cache keeps.
+    #[inline(never)]
+    pub(super) fn allocate_large(&mut self, request: &Request) -> Result<Block, AllocError> {
+        let result = self.inner.allocate_centrally(&mut self.home, request, NoMore);
+        if let Ok(block) = &result {
+            self.count_large(block);
+        }
+        result
     }
 
     fn count_large(&self, block: &Block) {
@@ -197,7 +218,7 @@ impl<T: Threads> Cache<T> {
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
     fn receive(&mut self, class: usize, owner: Owner) -> bool {
-        let first = self.stock.bin(self.set, class);
+        let first = self.place_of(class);
         let mut len = 0;
         let stock = &self.stock;
         let mut each = |hint| {
@@ -209,10 +230,10 @@ impl<T: Threads> Cache<T> {
         let depot = &self.inner.depot;
         let received = depot.get(class, owner, &mut each)
             || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, &mut each));
-        let bin = &mut self.bins[self.set][class];
+        let bin = &mut self.bins[class];
         bin.len = len;
         if len > bin.limit {
-            let more_bytes = (len - bin.limit) as u64 * self.inner.classes.bytes(class);
+            let more_bytes = (len - bin.limit) as u64 * self.classes.bytes(class);
             bin.limit = len;
             self.spare_bytes = self.spare_bytes.saturating_sub(more_bytes);
         }
@@ -221,23 +242,22 @@ impl<T: Threads> Cache<T> {
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
     fn refill(&mut self, class: usize) -> Result<Block, AllocError> {
-        let request = Request::new(self.inner.classes.bytes(class));
-        let bin = &mut self.bins[self.set][class];
+        let request = &Request::new(self.classes.bytes(class));
+        let first = self.place_of(class);
+        let bin = &mut self.bins[class];
         let mut batch = Batch {
             inner: &self.inner,
             stock: &self.stock,
-            first: self.stock.bin(self.set, class),
+            first,
             class,
             wanted: bin.limit / 2,
             len: &mut bin.len,
         };
-        let (block, place) = self.inner.allocate_centrally(&mut self.home, request, &mut batch)?;
-        match place.inside {
-            Inside::Span { order } if order as usize == class => {
-                self.stock.counts.allocated[class].add(1);
-            }
+        let block = self.inner.allocate_centrally(&mut self.home, request, &mut batch)?;
+        match block.handle.slot() {
+            Slot::Granule(_) => self.stock.counts.allocated[class].add(1),
             // No span had room.
-            _ => self.count_large(&block),
+            Slot::Node(_) => self.count_large(&block),
         }
         Ok(block)
     }
@@ -263,7 +283,7 @@ impl<T: Threads> Cache<T> {
     /// assert_eq!(cache.free(block.handle()), Ok(block));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, handle: Handle) -> Result<Block, HandleError> {
         self.free_for(Owner::CLEAN, handle)
     }
@@ -285,40 +305,51 @@ impl<T: Threads> Cache<T> {
     /// assert!(shared.stats().cached_bytes >= 4096);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn free_for(&mut self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
-        if owner != self.owners[self.set] {
-            return self.free_slowly(owner, handle);
+        match handle.slot() {
+            Slot::Granule(granule) => match self.absorb(owner, handle, granule) {
+                Some(class) => Ok(self.inner.describe(handle, class)),
+                None => self.free_slowly(owner, handle),
+            },
+            Slot::Node(_) => self.free_large(handle),
         }
-        let found = self.inner.words.look(handle)?;
-        if let Some(class) = self.class_of(found.word) {
-            let bin = &mut self.bins[self.set][class];
-            if bin.len < bin.limit {
-                let freed = found.free(State::Cached)?;
-                let place = self.stock.bin(self.set, class) + bin.len;
-                bin.len += 1;
-                self.stock.set_hint(place, freed.handle(handle.slot().index()));
-                self.stock.counts.freed[class].add(1);
-                return Ok(self.describe(handle, class));
-            }
+    }
+
+    /// Frees a block into the cache, if it is live, of a class and there is room for it: its
+    /// class.
+    #[inline(always)]
+    pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
+        let found = self.inner.words.look_in_span(handle, granule)?;
+        let class = self.class_of(found.word)?;
+        let &Bin { len, limit } = self.bins.get(class)?;
+        if owner != self.owner || len >= limit {
+            return None;
         }
-        self.free_slowly(owner, handle)
+        let freed = found.free(State::Cached).ok()?;
+        self.keep(class, freed.handle(granule));
+        self.stock.counts.freed.get(class)?.add(1);
+        Some(class)
     }
 
     /// The class of a block, if caches keep it.
     #[inline(always)]
     fn class_of(&self, word: Word) -> Option<usize> {
         match word.place().inside {
-            Inside::Span { order } => self.inner.classes.of_order(order),
+            Inside::Span { order } => self.classes.of_order(order),
             Inside::Node(_) => None,
         }
     }
 
+    /// Frees a block for which the cache has to do more than keep it, or says why it cannot.
     #[inline(never)]
-    fn free_slowly(&mut self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
-        let Some(class) = self.class_of(self.inner.words.look(handle)?.word) else {
-            return self.free_large(handle);
-        };
+    pub(super) fn free_slowly(
+        &mut self,
+        owner: Owner,
+        handle: Handle,
+    ) -> Result<Block, HandleError> {
+        let found = self.inner.words.look(handle)?;
+        let Some(class) = self.class_of(found.word) else { return self.free_large(handle) };
         self.use_set_of(owner);
         let state = if self.make_room(class) { State::Cached } else { State::Central };
         let freed = self.inner.words.look(handle)?.free(state)?;
@@ -326,13 +357,15 @@ impl<T: Threads> Cache<T> {
         self.stock.counts.missed.add(1);
         if state == State::Cached {
             self.keep(class, freed.handle(handle.slot().index()));
-            Ok(self.describe(handle, class))
         } else {
-            Ok(self.inner.free_centrally(handle, freed))
+            self.inner.centre.free(freed.place(), handle.slot().index());
         }
+        Ok(self.inner.describe(handle, class))
     }
 
-    fn free_large(&mut self, handle: Handle) -> Result<Block, HandleError> {
+    /// Frees a block that no cache keeps.
+    #[inline(never)]
+    pub(super) fn free_large(&self, handle: Handle) -> Result<Block, HandleError> {
         let word = self.inner.words.look(handle)?.free(State::Central)?;
         let block = self.inner.free_centrally(handle, word);
         let large = &self.stock.counts.large;
@@ -341,32 +374,35 @@ impl<T: Threads> Cache<T> {
         Ok(block)
     }
 
+    #[inline(always)]
     fn keep(&mut self, class: usize, hint: Handle) {
-        let bin = &mut self.bins[self.set][class];
-        self.stock.set_hint(self.stock.bin(self.set, class) + bin.len, hint);
-        bin.len += 1;
+        let first = self.place_of(class);
+        if let Some(bin) = self.bins.get_mut(class) {
+            self.stock.set_hint(first + bin.len, hint);
+            bin.len += 1;
+        }
     }
 
     /// Room for one more block of a class: by a higher limit, or by passing some on.
     fn make_room(&mut self, class: usize) -> bool {
-        let bin = self.bins[self.set][class];
+        let bin = self.bins[class];
         if bin.len < bin.limit {
             return true;
         }
         self.deepen(class);
-        if self.bins[self.set][class].len >= self.bins[self.set][class].limit {
-            self.pass_on(self.set, class);
+        if self.bins[class].len >= self.bins[class].limit {
+            self.pass_on(class);
         }
-        let bin = self.bins[self.set][class];
+        let bin = self.bins[class];
         bin.len < bin.limit
     }
 
     /// Raises a bin's limit, if the cache has bytes to spare. A bin that has none yet may take
     /// them from another owner's.
     fn deepen(&mut self, class: usize) {
-        let depth = self.inner.classes.depth(class);
-        let block_bytes = self.inner.classes.bytes(class);
-        let limit = self.bins[self.set][class].limit;
+        let depth = self.classes.depth(class);
+        let block_bytes = self.classes.bytes(class);
+        let limit = self.bins[class].limit;
         let mut wanted = (limit * 2).max(FIRST_LIMIT).min(depth);
         if limit == 0 && self.spare_bytes < block_bytes {
             self.empty_set((self.set + 1) % SETS);
@@ -376,57 +412,62 @@ impl<T: Threads> Cache<T> {
         }
         if wanted > limit {
             self.spare_bytes -= (wanted - limit) as u64 * block_bytes;
-            self.bins[self.set][class].limit = wanted;
+            self.bins[class].limit = wanted;
         }
     }
 
     /// Passes the blocks that were cached first on: a magazine to the depot, or, if that is full,
     /// to the centre.
-    fn pass_on(&mut self, set: usize, class: usize) {
-        let bin = self.bins[set][class];
-        let first = self.stock.bin(set, class);
-        let count = self.inner.classes.magazine_len(class).min(bin.len);
+    fn pass_on(&mut self, class: usize) {
+        let len = self.bins[class].len;
+        let first = self.place_of(class);
+        let count = self.classes.magazine_len(class).min(len);
         let hints = (first..first + count).filter_map(|place| self.stock.hint(place));
-        if self.inner.depot.put(class, self.owners[set], hints.clone()) {
+        if self.inner.depot.put(class, self.owner, hints.clone()) {
             self.stock.counts.magazines.add(1);
         } else {
             self.inner.return_all(hints);
         }
-        for place in first + count..first + bin.len {
+        for place in first + count..first + len {
             if let Some(hint) = self.stock.hint(place) {
                 self.stock.set_hint(place - count, hint);
             }
         }
-        self.bins[set][class].len = bin.len - count;
+        self.bins[class].len = len - count;
     }
 
     /// Makes an owner's set the one in use; if no set is the owner's, the next one is emptied for
     /// it.
     fn use_set_of(&mut self, owner: Owner) {
-        if self.owners[self.set] == owner {
+        if self.owner == owner {
             return;
         }
-        match self.owners.iter().position(|&other| other == owner) {
-            Some(set) => self.set = set,
-            None => {
-                let next = (self.set + 1) % SETS;
-                self.empty_set(next);
-                self.owners[next] = owner;
-                self.set = next;
-            }
-        }
+        let found = self.sets.iter().position(|set| set.owner == owner);
+        let next = found.unwrap_or_else(|| {
+            let next = (self.set + 1) % SETS;
+            self.empty_set(next);
+            next
+        });
+        self.sets[self.set] = Set { owner: self.owner, bins: self.bins };
+        self.set = next;
+        self.owner = owner;
+        self.bins = self.sets[next].bins;
+        self.first = self.stock.first_of(next);
+        self.sets[next].owner = owner;
     }
 
     /// Gives a set's blocks back to the centre, and its limits up.
     fn empty_set(&mut self, set: usize) {
-        for class in 0..self.inner.classes.count() {
-            let first = self.stock.bin(set, class);
-            let bin = core::mem::take(&mut self.bins[set][class]);
+        let bins = if set == self.set { &mut self.bins } else { &mut self.sets[set].bins };
+        let bins = core::mem::take(bins);
+        let first = self.stock.first_of(set);
+        for (class, bin) in bins.iter().enumerate().take(self.classes.count()) {
+            let first = first + class * MOST_DEPTH;
             let places = first..first + bin.len;
             self.inner.return_all(places.filter_map(|place| self.stock.hint(place)));
-            self.spare_bytes += bin.limit as u64 * self.inner.classes.bytes(class);
+            self.spare_bytes += bin.limit as u64 * self.classes.bytes(class);
         }
-        self.spare_bytes = self.spare_bytes.min(self.inner.classes.cache_bytes());
+        self.spare_bytes = self.spare_bytes.min(self.classes.cache_bytes());
     }
 
     /// Gives all blocks of this cache back to the centre. [`SharedAllocator::flush`] does it to
@@ -507,7 +548,7 @@ struct Batch<'a, T: Threads> {
     len: &'a mut usize,
 }
 
-impl<T: Threads> More for &mut Batch<'_, T> {
+impl<T: Threads> More for Batch<'_, T> {
     fn wants(&self) -> bool {
         *self.len < self.wanted
     }

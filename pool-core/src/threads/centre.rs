@@ -76,6 +76,18 @@ pub(crate) trait More {
     fn take(&mut self, given: Given) -> bool;
 }
 
+impl<M: More> More for &mut M {
+    #[inline(always)]
+    fn wants(&self) -> bool {
+        (**self).wants()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, given: Given) -> bool {
+        (**self).take(given)
+    }
+}
+
 /// One block is enough.
 pub(crate) struct NoMore;
 
@@ -194,6 +206,28 @@ impl<T: Threads> Centre<T> {
         self.lock(home.shard)
     }
 
+    /// Takes the lock of the shard that serves a request: a thread's own, or the range.
+    #[inline(always)]
+    fn lock_for(&self, home: &mut Home, request: &Request) -> (u32, Guard<'_, T>) {
+        if home.shard == RANGE
+            && let Some(mut guard) = self.shards[RANGE as usize].try_lock()
+        {
+            guard.locks += 1;
+            return (RANGE, guard);
+        }
+        self.lock_among_several(home, request)
+    }
+
+    #[inline(never)]
+    fn lock_among_several(&self, home: &mut Home, request: &Request) -> (u32, Guard<'_, T>) {
+        if self.count() > 1 && self.fits_shards(request) {
+            let guard = self.lock_home(home);
+            (home.shard, guard)
+        } else {
+            (RANGE, self.lock(RANGE))
+        }
+    }
+
     /// Whether a request may be cut from an extent: small enough, and without wishes that are
     /// about the whole range.
     #[inline(always)]
@@ -202,31 +236,44 @@ impl<T: Threads> Centre<T> {
             .is_some_and(|len| len <= self.extent / REQUESTS_IN_EXTENT)
     }
 
+    /// What most requests take: a thread's shard, or the range for a large one, has a free block
+    /// at the first look. Under the same lock `more` gets as many of the same as it wants.
+    #[inline(always)]
+    pub(crate) fn allocate_plainly(
+        &self,
+        home: &mut Home,
+        request: &Request,
+        more: impl More,
+    ) -> Option<Given> {
+        let (shard, mut guard) = self.lock_for(home, request);
+        let block = guard.range.serve_plainly(request)?;
+        let block = guard.nameable(block).ok()?;
+        self.note_use(&mut guard, shard);
+        self.serve_more(&mut guard, shard, request, more);
+        Some(self.given(block, shard))
+    }
+
     /// Serves a request from a thread's shard or the range, and under the same lock hands `more`
     /// as many blocks of the same request as it wants and there are. `None` if all shards have to
     /// be recalled first.
-    #[inline(always)]
+    #[cold]
     pub(crate) fn allocate(
         &self,
         home: &mut Home,
-        request: Request,
+        request: &Request,
         more: impl More,
     ) -> Result<Option<Given>, AllocError> {
-        if self.count() > 1 && self.fits_shards(&request) {
-            let guard = self.lock_home(home);
-            if home.shard == RANGE {
-                return self.serve(guard, RANGE, request, more);
-            }
-            return self.allocate_in_shard(guard, home.shard, request, more);
+        match self.lock_for(home, request) {
+            (RANGE, guard) => self.serve(guard, RANGE, request, more),
+            (shard, guard) => self.allocate_in_shard(guard, shard, request, more),
         }
-        self.serve(self.lock(RANGE), RANGE, request, more)
     }
 
     fn allocate_in_shard(
         &self,
         mut guard: Guard<'_, T>,
         shard: u32,
-        request: Request,
+        request: &Request,
         more: impl More,
     ) -> Result<Option<Given>, AllocError> {
         let mut given = self.serve_in(&mut guard, shard, request)?;
@@ -242,12 +289,11 @@ impl<T: Threads> Centre<T> {
         Ok(Some(given))
     }
 
-    #[inline(always)]
     fn serve(
         &self,
         mut guard: Guard<'_, T>,
         shard: u32,
-        request: Request,
+        request: &Request,
         more: impl More,
     ) -> Result<Option<Given>, AllocError> {
         let given = self.serve_in(&mut guard, shard, request)?;
@@ -257,23 +303,22 @@ impl<T: Threads> Centre<T> {
         Ok(given)
     }
 
-    #[inline(always)]
     fn serve_in(
         &self,
         guard: &mut Shard,
         shard: u32,
-        request: Request,
+        request: &Request,
     ) -> Result<Option<Given>, AllocError> {
-        let Some(block) = guard.serve(request)? else { return Ok(None) };
+        let Some(block) = guard.serve(*request)? else { return Ok(None) };
         self.note_use(guard, shard);
         Ok(Some(self.given(block, shard)))
     }
 
     /// More blocks of the same request, while they are wanted and to be had.
     #[inline(always)]
-    fn serve_more(&self, guard: &mut Shard, shard: u32, request: Request, mut more: impl More) {
+    fn serve_more(&self, guard: &mut Shard, shard: u32, request: &Request, mut more: impl More) {
         while more.wants() {
-            let Ok(Some(block)) = guard.serve(request) else { return };
+            let Ok(Some(block)) = guard.serve(*request) else { return };
             if !more.take(self.given(block, shard)) {
                 // It was allocated just now.
                 let _ = guard.range.free(block.handle());
@@ -327,18 +372,17 @@ impl<T: Threads> Centre<T> {
         true
     }
 
-    /// Takes back a block that a thread has won by its word: its bytes.
+    /// Takes back a block that a thread has won by its word: its granules.
     #[inline(always)]
     pub(crate) fn free(&self, place: Place, granule: u32) -> u64 {
         let mut guard = self.lock(place.shard);
-        let bytes = Self::free_in(&mut guard, place, granule);
+        let granules = Self::free_in(&mut guard, place, granule);
         self.after_free(&mut guard, place.shard);
-        bytes
+        granules
     }
 
     /// Takes back many blocks. Those of one shard that follow each other need one lock.
-    pub(crate) fn free_all(&self, blocks: impl IntoIterator<Item = (Place, u32)>) -> u64 {
-        let mut bytes = 0;
+    pub(crate) fn free_all(&self, blocks: impl IntoIterator<Item = (Place, u32)>) {
         let mut held: Option<(u32, Guard<'_, T>)> = None;
         for (place, granule) in blocks {
             if held.as_ref().is_none_or(|(shard, _)| *shard != place.shard) {
@@ -348,13 +392,12 @@ impl<T: Threads> Centre<T> {
                 held = Some((place.shard, self.lock(place.shard)));
             }
             if let Some((_, guard)) = &mut held {
-                bytes += Self::free_in(guard, place, granule);
+                Self::free_in(guard, place, granule);
             }
         }
         if let Some((shard, mut guard)) = held {
             self.after_free(&mut guard, shard);
         }
-        bytes
     }
 
     #[inline(always)]
@@ -363,9 +406,9 @@ impl<T: Threads> Centre<T> {
             Inside::Span { .. } => Slot::Granule(granule),
             Inside::Node(node) => Slot::Node(node),
         };
-        let freed = guard.range.free_slot(slot);
-        debug_assert!(freed.is_some(), "{place:?} at {granule} is not live in its shard");
-        freed.map_or(0, |block| block.size_bytes())
+        let granules = guard.range.free_slot(slot);
+        debug_assert!(granules != 0, "{place:?} at {granule} is not live in its shard");
+        granules
     }
 
     /// A shard that has more idle than it should gives extents back.
@@ -417,7 +460,7 @@ impl<T: Threads> Centre<T> {
 
     /// Serves a request from wherever there is a free block for it: the range, or what is free
     /// in the spans of shards.
-    pub(crate) fn allocate_anywhere(&self, request: Request) -> Result<Option<Given>, AllocError> {
+    pub(crate) fn allocate_anywhere(&self, request: &Request) -> Result<Option<Given>, AllocError> {
         for shard in RANGE..self.count() {
             let guard = self.lock(shard);
             let given = self.serve(guard, shard, request, NoMore)?;
@@ -430,7 +473,7 @@ impl<T: Threads> Centre<T> {
 
     /// What to say of a request that nothing served.
     #[cold]
-    pub(crate) fn refusal(&self, request: Request) -> AllocError {
+    pub(crate) fn refusal(&self, request: &Request) -> AllocError {
         AllocError::OutOfMemory {
             size_bytes: request.size_bytes,
             align_bytes: request.align_bytes.max(self.shape.bytes(1)),

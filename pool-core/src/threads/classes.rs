@@ -1,6 +1,6 @@
 //! Which blocks are cached, and how many of them.
 
-use crate::range::{Need, Request, Shape};
+use crate::range::{Request, Shape};
 
 /// The largest block that a cache keeps. Caching larger ones costs more memory than it saves
 /// time: ARCHITECTURE.md has the figures.
@@ -45,9 +45,16 @@ impl Classes {
 
     /// The class of a request, if its block may come from a cache.
     #[inline(always)]
-    pub(crate) fn of(&self, request: &Request, shape: &Shape) -> Option<usize> {
-        let len = Need::plain_len(request, shape)?;
-        let class = len.next_power_of_two().trailing_zeros();
+    pub(crate) fn of(&self, request: &Request) -> Option<usize> {
+        let plain = request.align_bytes.is_power_of_two()
+            && request.align_bytes >> self.granule_shift <= 1
+            && request.options.is_empty();
+        if !plain {
+            return None;
+        }
+        // The order of the next power of two is the length in bits of one less.
+        let last = request.size_bytes.checked_sub(1)? >> self.granule_shift;
+        let class = (last << 1 | 1).ilog2();
         (class < self.count).then_some(class as usize)
     }
 

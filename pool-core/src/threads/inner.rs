@@ -10,7 +10,7 @@ use super::depot::Depot;
 use super::owner::Owner;
 use super::platform::Threads;
 use super::stock::{Counts, Large, Stock};
-use super::word::{Inside, Place, State, Word};
+use super::word::{Inside, State, Word};
 use super::words::{NoTable, Words};
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Metadata, Request, Shape, Slot,
@@ -71,19 +71,27 @@ impl<T: Threads> Inner<T> {
     pub(crate) fn allocate_centrally(
         &self,
         home: &mut Home,
-        request: Request,
-        more: impl More,
-    ) -> Result<(Block, Place), AllocError> {
-        let given = match self.centre.allocate(home, request, more)? {
-            Some(given) => given,
-            None => self.allocate_at_last(request)?,
-        };
-        Ok((self.admit(given)?, given.place))
+        request: &Request,
+        mut more: impl More,
+    ) -> Result<Block, AllocError> {
+        if let Some(given) = self.centre.allocate_plainly(home, request, &mut more) {
+            return self.admit(given);
+        }
+        let given = self.allocate_at_last(home, request, more)?;
+        self.admit(given)
     }
 
-    /// What a request that found nothing goes through before it is refused.
+    /// What a request goes through that found nothing at the first look, before it is refused.
     #[cold]
-    fn allocate_at_last(&self, request: Request) -> Result<Given, AllocError> {
+    fn allocate_at_last(
+        &self,
+        home: &mut Home,
+        request: &Request,
+        more: impl More,
+    ) -> Result<Given, AllocError> {
+        if let Some(given) = self.centre.allocate(home, request, more)? {
+            return Ok(given);
+        }
         self.centre.recall();
         if let Some(given) = self.centre.allocate_anywhere(request)? {
             return Ok(given);
@@ -118,6 +126,16 @@ impl<T: Threads> Inner<T> {
         self.words.admit(slot, state, given.place)
     }
 
+    /// A block of a class.
+    #[inline(always)]
+    pub(crate) fn describe(&self, handle: Handle, class: usize) -> Block {
+        Block {
+            handle,
+            offset_bytes: self.shape().bytes(handle.slot().index().into()),
+            size_bytes: self.classes.bytes(class),
+        }
+    }
+
     #[inline(always)]
     fn granule_of(&self, block: &Block) -> u32 {
         (block.offset_bytes >> self.shape().granule_shift) as u32
@@ -128,7 +146,7 @@ impl<T: Threads> Inner<T> {
     #[inline(always)]
     pub(crate) fn free_centrally(&self, handle: Handle, word: Word) -> Block {
         let granule = handle.slot().index();
-        let size_bytes = self.centre.free(word.place(), granule);
+        let size_bytes = self.shape().bytes(self.centre.free(word.place(), granule));
         Block { handle, offset_bytes: self.shape().bytes(granule.into()), size_bytes }
     }
 
@@ -157,10 +175,10 @@ impl<T: Threads> Inner<T> {
     pub(crate) fn allocate_loosely(
         &self,
         owner: Owner,
-        request: Request,
+        request: &Request,
     ) -> Result<Block, AllocError> {
         let mut home = self.centre.home_of(owner);
-        let (block, _) = self.allocate_centrally(&mut home, request, NoMore)?;
+        let block = self.allocate_centrally(&mut home, request, NoMore)?;
         self.loose.allocated.add_shared(1);
         self.loose.allocated_bytes.add_shared(block.size_bytes);
         Ok(block)

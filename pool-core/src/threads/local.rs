@@ -32,7 +32,7 @@ pub struct OsThreads;
 impl Threads for OsThreads {
     type Lock<V: Send> = crate::sync::Yielding<V>;
 
-    #[inline]
+    #[inline(always)]
     fn with_cache<R>(
         shared: &SharedAllocator<Self>,
         work: impl FnOnce(&mut Cache<Self>) -> R,
@@ -42,30 +42,28 @@ impl Threads for OsThreads {
         CACHES
             .try_with(|caches| {
                 let mut caches = caches.try_borrow_mut().ok()?;
-                match caches.first_mut() {
-                    Some(cache) if cache.is_of(shared) => Some(work(cache)),
-                    _ => Some(work(bring_to_front(&mut caches, shared)?)),
+                if !caches.first().is_some_and(|cache| cache.is_of(shared)) {
+                    bring_to_front(&mut caches, shared);
                 }
+                let cache = caches.first_mut().filter(|cache| cache.is_of(shared));
+                cache.map(work)
             })
             .ok()
             .flatten()
     }
 }
 
-/// This thread's cache of an allocator, in front of the others.
+/// Brings this thread's cache of an allocator to the front, or a new one.
 #[cold]
-fn bring_to_front<'a>(
-    caches: &'a mut Vec<Cache<OsThreads>>,
-    shared: &SharedAllocator<OsThreads>,
-) -> Option<&'a mut Cache<OsThreads>> {
+fn bring_to_front(caches: &mut Vec<Cache<OsThreads>>, shared: &SharedAllocator<OsThreads>) {
     match caches.iter().position(|cache| cache.is_of(shared)) {
         Some(place) => caches.swap(0, place),
         None => {
             // The caches of allocators that nobody holds any more.
             caches.retain(|cache| !cache.is_orphaned());
-            caches.try_reserve(1).ok()?;
-            caches.insert(0, shared.cache());
+            if caches.try_reserve(1).is_ok() {
+                caches.insert(0, shared.cache());
+            }
         }
     }
-    caches.first_mut()
 }

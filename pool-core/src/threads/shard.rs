@@ -47,7 +47,7 @@ impl Shard {
 
     /// That a word can name a block; else it goes back.
     #[inline(always)]
-    fn nameable(&mut self, block: Block) -> Result<Block, AllocError> {
+    pub(crate) fn nameable(&mut self, block: Block) -> Result<Block, AllocError> {
         match block.handle().slot() {
             Slot::Node(node) if node >= MOST_NODES => {
                 // It was allocated just now.

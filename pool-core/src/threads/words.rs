@@ -71,7 +71,7 @@ impl Words {
     }
 
     /// The word of a block that begins at a granule outside spans.
-    #[inline]
+    #[inline(always)]
     fn outside(&self, granule: u32) -> Option<&AtomicU64> {
         let branch = self.outside.get((granule >> (LEAF_BITS + BRANCH_BITS)) as usize)?.get()?;
         let leaf = branch.get((granule >> LEAF_BITS & ((1 << BRANCH_BITS) - 1)) as usize)?.get()?;
@@ -88,10 +88,16 @@ impl Words {
     }
 
     /// The word of a block, whose table is made if it is missing.
+    #[inline(always)]
     fn find_or_make(&self, slot: Slot) -> Result<&AtomicU64, NoTable> {
-        if let Some(word) = self.find(slot) {
-            return Ok(word);
+        match self.find(slot) {
+            Some(word) => Ok(word),
+            None => self.make(slot),
         }
+    }
+
+    #[cold]
+    fn make(&self, slot: Slot) -> Result<&AtomicU64, NoTable> {
         match slot {
             Slot::Granule(granule) => {
                 let span = self.spans.get((granule >> self.span_bits) as usize).ok_or(NoTable)?;
@@ -109,7 +115,7 @@ impl Words {
     }
 
     /// Takes a block from the centre, which the caller has just been given: its handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&self, slot: Slot, state: State, place: Place) -> Result<Handle, NoTable> {
         let cell = self.find_or_make(slot)?;
         let before = Word(cell.load(Ordering::Relaxed));
@@ -119,6 +125,14 @@ impl Words {
         let word = Word::new(generation, state, place);
         cell.store(word.0, Ordering::Release);
         Ok(word.handle(slot.index()))
+    }
+
+    /// Finds a block in a span that is live.
+    #[inline(always)]
+    pub(crate) fn look_in_span(&self, handle: Handle, granule: u32) -> Option<Found<'_>> {
+        let cell = self.in_span(granule)?;
+        let word = Word(cell.load(Ordering::Relaxed));
+        (word.is_of(handle) && word.state() == State::Live).then_some(Found { cell, word })
     }
 
     /// Finds a block that is live.

@@ -103,6 +103,11 @@ impl Demand {
         if self.limit { request.never_split_above(4 * GRANULE) } else { request }
     }
 
+    /// Whether any free block of the size serves it.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.limit && self.align() == 1 && !self.options.contains(Options::OUTSIDE_SPANS)
+    }
+
     /// The size in granules.
     pub(crate) fn granules(&self) -> u64 {
         self.size_bytes.div_ceil(GRANULE)
