@@ -19,7 +19,7 @@ fn every_sequence(setting: Setting, alphabet: &[Step], length: u32) -> usize {
                 step
             })
             .collect();
-        if let Err(what) = check(setting, &steps, 1) {
+        if let Err(what) = check(setting, &steps, 2) {
             panic!("{what}\n{setting:?}\n{steps:?}");
         }
     }
