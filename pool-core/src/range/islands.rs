@@ -5,16 +5,18 @@
 //! alignments mean the same in all of them, but its chain of pieces ends where an island ends:
 //! nothing merges across. The lender keeps a lent stretch as one live block of its own.
 
-use core::num::NonZeroU64;
-
 use super::allocator::{Free, OffsetAllocator};
 use super::block::{Block, Piece};
+use super::buddies::order_of;
 use super::config::RangeConfig;
 use super::error::{AllocError, ConfigError, Metadata};
 use super::handle::{Handle, Slot};
 use super::node::{NONE, Node, State};
-use super::request::Request;
+use super::request::{Options, Request};
 use super::storage::{Chunked, Storage};
+
+/// Marks the generation of a live block that stands for a lent stretch: no handle has it.
+const LENT: u32 = 1 << 31;
 
 /// A stretch of a range, in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +46,13 @@ impl OffsetAllocator<Chunked> {
 
 impl<S: Storage> OffsetAllocator<S> {
     /// Serves a request, or says that no free block does without a search for what would.
-    #[inline(always)]
-    pub(crate) fn serve(&mut self, request: Request) -> Result<Option<Block>, AllocError> {
-        if let Some(block) = self.serve_plainly(&request) {
+    pub(crate) fn serve(&mut self, request: &Request) -> Result<Option<Block>, AllocError> {
+        if let Some(block) = self.serve_plainly(request) {
             return Ok(Some(block));
         }
-        match self.look(&request) {
+        match self.look(request) {
             Err(AllocError::OutOfMetadata(missing)) if S::GROWS => {
-                match self.replenish(request, missing) {
+                match self.replenish(*request, missing) {
                     Ok(block) => Ok(Some(block)),
                     Err(AllocError::OutOfMemory { .. }) => Ok(None),
                     Err(error) => Err(error),
@@ -61,34 +62,32 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// Frees the live block in a slot, whatever its generation: the layer above has made sure
-    /// that nobody else frees it. Its granules; zero if there is none.
-    #[inline(always)]
-    pub(crate) fn free_slot(&mut self, slot: Slot) -> u64 {
-        let Some(handle) = self.handle_of(slot) else { return 0 };
-        let (granules, _) = self.release(handle);
-        granules.map_or(0, NonZeroU64::get)
+    /// Serves a request of a length from the open spans alone.
+    pub(crate) fn serve_from_spans(&mut self, len: u64) -> Option<Block> {
+        let Free::Runs(_, spans) = &mut self.free else { return None };
+        let (order, generation) = (order_of(len), self.generation.bits());
+        let block = spans
+            .allocate_quickly(&mut self.table, order, generation)
+            .or_else(|| spans.allocate(&mut self.table, order, 0, generation))?;
+        let handle = self.admit(Slot::Granule(block.granule), 1 << order);
+        Some(self.describe(handle, block.granule, 1 << order))
     }
 
-    /// The live block in a slot.
-    pub(crate) fn block_in(&self, slot: Slot) -> Option<Block> {
-        self.block(self.handle_of(slot)?).ok()
+    /// Frees the live block in a span that begins at a granule, whatever its generation: the
+    /// layer above has made sure that nobody else frees it. False if there is none.
+    #[inline(always)]
+    pub(crate) fn free_in_span(&mut self, granule: u32) -> bool {
+        let Free::Runs(_, spans) = &self.free else { return false };
+        let Some(generation) = spans.generation(&self.table, granule) else { return false };
+        let (freed, _) = self.release(Handle::with_bits(Slot::Granule(granule), generation));
+        freed.is_some()
     }
 
-    /// The handle of the live block in a slot.
+    /// Frees a block by its handle: where it was.
     #[inline(always)]
-    fn handle_of(&self, slot: Slot) -> Option<Handle> {
-        let generation = match slot {
-            Slot::Node(node) if node < self.table.touched() => {
-                self.table.storage.node(node).links[0]
-            }
-            Slot::Node(_) => return None,
-            Slot::Granule(granule) => {
-                let Free::Runs(_, spans) = &self.free else { return None };
-                spans.generation(&self.table, granule)?
-            }
-        };
-        Some(Handle::with_bits(slot, generation))
+    pub(crate) fn free_stretch(&mut self, handle: Handle) -> Option<Stretch> {
+        let (len, start) = self.release(handle);
+        Some(Stretch { start, len: len?.get() })
     }
 
     /// Makes a stretch, of which nothing is owned, an island of its own.
@@ -144,8 +143,17 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// Makes a part of a live block outside spans free again: a stretch that was lent comes back
-    /// in pieces. The stretch lies in the block. An error changes nothing.
+    /// Takes a stretch of so many bytes, aligned to `align_bytes`, out of what this range serves
+    /// from: its node, a live block that no handle names. `None` if there is none free.
+    pub(crate) fn lend(&mut self, bytes: u64, align_bytes: u64) -> Option<(u32, Stretch)> {
+        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
+        let block = self.serve(&request).ok()??;
+        let Slot::Node(node) = block.handle.slot() else { return None };
+        self.table.storage.node_mut(node).links[0] |= LENT;
+        Some((node, self.stretch_of(&block)))
+    }
+
+    /// Makes a part of a lent stretch free again. The part lies in it. An error changes nothing.
     pub(crate) fn take_back(&mut self, node: u32, part: Stretch) -> Result<Rest, Metadata> {
         let Free::Runs(runs, _) = &mut self.free else {
             return Ok(Rest { before: Some(node), behind: None });
@@ -186,15 +194,22 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// The live blocks of every island, or of the range.
+    /// The live blocks of every island, or of the range; lent stretches are none.
     pub(crate) fn live_blocks_of_islands(&self) -> impl Iterator<Item = Block> + '_ {
         let first = self.table.chain.first;
         let islands = self.islands.is_some();
         let heads = self.table.heads().filter(move |&head| islands || head == first);
         heads.flat_map(|head| self.blocks_from(head)).filter_map(|piece| match piece {
-            Piece::Live(block) => Some(block),
-            Piece::Free { .. } => None,
+            Piece::Live(block) if !self.stands_for_lent(&block) => Some(block),
+            _ => None,
         })
+    }
+
+    fn stands_for_lent(&self, block: &Block) -> bool {
+        match block.handle.slot() {
+            Slot::Node(node) => self.table.storage.node(node).links[0] & LENT != 0,
+            Slot::Granule(_) => false,
+        }
     }
 
     /// Granules of live blocks.
@@ -227,24 +242,16 @@ impl<S: Storage> OffsetAllocator<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::range::{Options, Spans};
+    use crate::range::Spans;
 
     fn config() -> RangeConfig {
         RangeConfig::new(64 << 20)
     }
 
-    /// Lends a stretch of the range; its node.
-    fn lend(range: &mut OffsetAllocator<Chunked>, bytes: u64) -> (u32, Stretch) {
-        let request = Request::new(bytes).options(Options::OUTSIDE_SPANS);
-        let block = range.allocate(request).unwrap();
-        let Slot::Node(node) = block.handle().slot() else { panic!() };
-        (node, range.stretch_of(&block))
-    }
-
     #[test]
     fn what_is_lent_comes_back_in_any_pieces() {
         let mut range = OffsetAllocator::new(&config().spans(Spans::Off)).unwrap();
-        let (node, stretch) = lend(&mut range, 100 * 256);
+        let (node, stretch) = range.lend(100 * 256, 1).unwrap();
         let part = |start: u32, len| Stretch { start: stretch.start + start, len };
         let rest = range.take_back(node, part(40, 20)).unwrap();
         range.verify().unwrap();
@@ -263,12 +270,12 @@ mod tests {
     #[test]
     fn islands_do_not_merge_with_each_other() {
         let mut islands = OffsetAllocator::of_islands(&config()).unwrap();
-        assert!(islands.serve(Request::new(256)).unwrap().is_none());
+        assert!(islands.serve(&Request::new(256)).unwrap().is_none());
         islands.adopt(Stretch { start: 4096, len: 4096 }).unwrap();
         islands.adopt(Stretch { start: 8192, len: 4096 }).unwrap();
         islands.verify().unwrap();
-        assert!(islands.serve(Request::new(4097 * 256)).unwrap().is_none());
-        let block = islands.serve(Request::new(4000 * 256)).unwrap().unwrap();
+        assert!(islands.serve(&Request::new(4097 * 256)).unwrap().is_none());
+        let block = islands.serve(&Request::new(4000 * 256)).unwrap().unwrap();
         assert_eq!(block.offset_bytes(), 4096 * 256);
         islands.verify().unwrap();
         islands.free(block.handle()).unwrap();
@@ -282,7 +289,8 @@ mod tests {
     fn a_run_that_is_taken_away_leaves_two_islands() {
         let mut islands = OffsetAllocator::of_islands(&config().spans(Spans::Off)).unwrap();
         islands.adopt(Stretch { start: 0, len: 100 }).unwrap();
-        let mut get = |granules: u64| islands.serve(Request::new(granules * 256)).unwrap().unwrap();
+        let mut get =
+            |granules: u64| islands.serve(&Request::new(granules * 256)).unwrap().unwrap();
         let (a, b, c) = (get(20), get(60), get(20));
         islands.free(b.handle()).unwrap();
         assert_eq!(islands.take_longest(), Some(Stretch { start: 20, len: 60 }));
@@ -290,7 +298,7 @@ mod tests {
         islands.free(a.handle()).unwrap();
         islands.free(c.handle()).unwrap();
         islands.verify().unwrap();
-        assert!(islands.serve(Request::new(21 * 256)).unwrap().is_none());
+        assert!(islands.serve(&Request::new(21 * 256)).unwrap().is_none());
         assert_eq!(islands.take_idle_island(1).map(|island| island.len), Some(20));
     }
 }

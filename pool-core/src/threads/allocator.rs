@@ -7,7 +7,6 @@ use super::config::SharedConfig;
 use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
-use super::word::Inside;
 use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Request, Slot};
 
 /// A range that many threads use at once.
@@ -171,7 +170,7 @@ impl<T: Threads> SharedAllocator<T> {
     #[inline(never)]
     fn allocate_slowly(&self, owner: Owner, request: &Request) -> Result<Block, AllocError> {
         let served = T::with_cache(self, |cache| match self.inner.classes.of(request) {
-            Some(class) => cache.allocate_slowly(owner, class),
+            Some(class) => cache.allocate_slowly(owner, class, request),
             None => cache.allocate_large(request),
         });
         served.unwrap_or_else(|| self.inner.allocate_loosely(owner, request))
@@ -229,7 +228,7 @@ impl<T: Threads> SharedAllocator<T> {
     #[inline(never)]
     fn free_slowly(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
         let freed = T::with_cache(self, |cache| match handle.slot() {
-            Slot::Granule(_) => cache.free_slowly(owner, handle),
+            Slot::Granule(granule) => cache.free_slowly(owner, handle, granule),
             Slot::Node(_) => cache.free_large(handle),
         });
         freed.unwrap_or_else(|| self.inner.free_loosely(handle))
@@ -251,19 +250,13 @@ impl<T: Threads> SharedAllocator<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
-        let place = self.inner.words.look(handle)?.word.place();
-        let granule = handle.slot().index();
-        let shape = self.inner.shape();
-        let size_bytes = match place.inside {
-            Inside::Span { order } => shape.bytes(1 << order),
-            Inside::Node(_) => {
-                let block = self.inner.centre.block_in(place, granule);
-                block.ok_or(HandleError::Stale)?.size_bytes
-            }
-        };
-        // It may have been freed since, and another block have its place.
-        self.inner.words.look(handle)?;
-        Ok(Block { handle, offset_bytes: shape.bytes(granule.into()), size_bytes })
+        match handle.slot() {
+            Slot::Node(_) => self.inner.centre.block_outside(handle),
+            Slot::Granule(granule) => match self.inner.words.look(handle, granule) {
+                Some(found) => Ok(self.inner.describe(handle, found.word.order() as usize)),
+                None => Err(self.inner.words.why_not(granule)),
+            },
+        }
     }
 
     /// The live block that begins at an offset. Takes no lock.
@@ -288,7 +281,8 @@ impl<T: Threads> SharedAllocator<T> {
         let shape = self.inner.shape();
         let granule = offset_bytes >> shape.granule_shift;
         let granule = u32::try_from(granule).ok()?;
-        let handle = self.inner.words.live_at(granule)?;
+        let (words, starts) = (&self.inner.words, &self.inner.starts);
+        let handle = words.live_at(granule).or_else(|| starts.live_at(granule))?;
         (shape.bytes(granule.into()) == offset_bytes).then_some(handle)
     }
 

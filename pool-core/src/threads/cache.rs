@@ -9,7 +9,7 @@ use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::stock::{SETS, Stock};
-use super::word::{Inside, State, Word};
+use super::word::State;
 use crate::range::{AllocError, Block, Handle, HandleError, Request, Slot};
 use crate::sync::Lock;
 
@@ -146,7 +146,7 @@ impl<T: Threads> Cache<T> {
         let Some(class) = self.classes.of(request) else { return self.allocate_large(request) };
         match self.hit(owner, class) {
             Some(handle) => Ok(self.inner.describe(handle, class)),
-            None => self.allocate_slowly(owner, class),
+            None => self.allocate_slowly(owner, class, request),
         }
     }
 
@@ -184,6 +184,7 @@ impl<T: Threads> Cache<T> {
         &mut self,
         owner: Owner,
         class: usize,
+        request: &Request,
     ) -> Result<Block, AllocError> {
         self.stock.counts.missed.add(1);
         self.use_set_of(owner);
@@ -197,13 +198,13 @@ impl<T: Threads> Cache<T> {
             self.stock.counts.magazines.add(1);
             return Ok(self.inner.describe(handle, class));
         }
-        self.refill(class)
+        self.refill(class, request)
     }
 
     /// A block that no cache keeps.
     #[inline(never)]
     pub(super) fn allocate_large(&mut self, request: &Request) -> Result<Block, AllocError> {
-        let result = self.inner.allocate_centrally(&mut self.home, request, NoMore);
+        let result = self.inner.allocate_centrally(&mut self.home, request, &mut NoMore);
         if let Ok(block) = &result {
             self.count_large(block);
         }
@@ -241,25 +242,24 @@ impl<T: Threads> Cache<T> {
     }
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
-    fn refill(&mut self, class: usize) -> Result<Block, AllocError> {
-        let request = &Request::new(self.classes.bytes(class));
+    fn refill(&mut self, class: usize, request: &Request) -> Result<Block, AllocError> {
         let first = self.place_of(class);
         let bin = &mut self.bins[class];
         let mut batch = Batch {
             inner: &self.inner,
             stock: &self.stock,
             first,
-            class,
             wanted: bin.limit / 2,
             len: &mut bin.len,
         };
-        let block = self.inner.allocate_centrally(&mut self.home, request, &mut batch)?;
-        match block.handle.slot() {
-            Slot::Granule(_) => self.stock.counts.allocated[class].add(1),
+        let result = self.inner.allocate_centrally(&mut self.home, request, &mut batch);
+        match result.map(|block| (block.handle.slot(), block)) {
+            Ok((Slot::Granule(_), _)) => self.stock.counts.allocated[class].add(1),
             // No span had room.
-            Slot::Node(_) => self.count_large(&block),
+            Ok((Slot::Node(_), block)) => self.count_large(&block),
+            Err(_) => {}
         }
-        Ok(block)
+        result
     }
 
     /// Frees a block for nobody in particular: it may serve anyone again.
@@ -310,7 +310,7 @@ impl<T: Threads> Cache<T> {
         match handle.slot() {
             Slot::Granule(granule) => match self.absorb(owner, handle, granule) {
                 Some(class) => Ok(self.inner.describe(handle, class)),
-                None => self.free_slowly(owner, handle),
+                None => self.free_slowly(owner, handle, granule),
             },
             Slot::Node(_) => self.free_large(handle),
         }
@@ -320,8 +320,8 @@ impl<T: Threads> Cache<T> {
     /// class.
     #[inline(always)]
     pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
-        let found = self.inner.words.look_in_span(handle, granule)?;
-        let class = self.class_of(found.word)?;
+        let found = self.inner.words.look(handle, granule)?;
+        let class = self.classes.of_order(found.word.order())?;
         let &Bin { len, limit } = self.bins.get(class)?;
         if owner != self.owner || len >= limit {
             return None;
@@ -332,46 +332,54 @@ impl<T: Threads> Cache<T> {
         Some(class)
     }
 
-    /// The class of a block, if caches keep it.
-    #[inline(always)]
-    fn class_of(&self, word: Word) -> Option<usize> {
-        match word.place().inside {
-            Inside::Span { order } => self.classes.of_order(order),
-            Inside::Node(_) => None,
-        }
-    }
-
     /// Frees a block for which the cache has to do more than keep it, or says why it cannot.
     #[inline(never)]
     pub(super) fn free_slowly(
         &mut self,
         owner: Owner,
         handle: Handle,
+        granule: u32,
     ) -> Result<Block, HandleError> {
-        let found = self.inner.words.look(handle)?;
-        let Some(class) = self.class_of(found.word) else { return self.free_large(handle) };
+        let Some(found) = self.inner.words.look(handle, granule) else {
+            return Err(self.inner.words.why_not(granule));
+        };
+        let Some(class) = self.classes.of_order(found.word.order()) else {
+            return self.count_freed(self.inner.free_in_span(handle, granule));
+        };
         self.use_set_of(owner);
-        let state = if self.make_room(class) { State::Cached } else { State::Central };
-        let freed = self.inner.words.look(handle)?.free(state)?;
-        self.stock.counts.freed[class].add(1);
-        self.stock.counts.missed.add(1);
-        if state == State::Cached {
-            self.keep(class, freed.handle(handle.slot().index()));
-        } else {
-            self.inner.centre.free(freed.place(), handle.slot().index());
+        if !self.make_room(class) {
+            let block = self.inner.free_in_span(handle, granule)?;
+            self.count_missed_free(class);
+            return Ok(block);
         }
+        let Some(found) = self.inner.words.look(handle, granule) else {
+            return Err(HandleError::Stale);
+        };
+        let freed = found.free(State::Cached)?;
+        self.keep(class, freed.handle(granule));
+        self.count_missed_free(class);
         Ok(self.inner.describe(handle, class))
     }
 
-    /// Frees a block that no cache keeps.
+    fn count_missed_free(&self, class: usize) {
+        self.stock.counts.freed[class].add(1);
+        self.stock.counts.missed.add(1);
+    }
+
+    /// Frees a block outside spans.
     #[inline(never)]
     pub(super) fn free_large(&self, handle: Handle) -> Result<Block, HandleError> {
-        let word = self.inner.words.look(handle)?.free(State::Central)?;
-        let block = self.inner.free_centrally(handle, word);
-        let large = &self.stock.counts.large;
-        large.freed.add(1);
-        large.freed_bytes.add(block.size_bytes);
-        Ok(block)
+        self.count_freed(self.inner.free_outside(handle))
+    }
+
+    #[inline(always)]
+    fn count_freed(&self, result: Result<Block, HandleError>) -> Result<Block, HandleError> {
+        if let Ok(block) = &result {
+            let large = &self.stock.counts.large;
+            large.freed.add(1);
+            large.freed_bytes.add(block.size_bytes);
+        }
+        result
     }
 
     #[inline(always)]
@@ -543,21 +551,16 @@ struct Batch<'a, T: Threads> {
     inner: &'a Inner<T>,
     stock: &'a Stock,
     first: usize,
-    class: usize,
     wanted: usize,
     len: &'a mut usize,
 }
 
 impl<T: Threads> More for Batch<'_, T> {
-    fn wants(&self) -> bool {
-        *self.len < self.wanted
+    fn wanted(&self) -> usize {
+        self.wanted
     }
 
     fn take(&mut self, given: Given) -> bool {
-        match given.place.inside {
-            Inside::Span { order } if order as usize == self.class => {}
-            _ => return false,
-        }
         let Ok(hint) = self.inner.word_of(given, State::Cached) else { return false };
         self.stock.set_hint(self.first + *self.len, hint);
         *self.len += 1;

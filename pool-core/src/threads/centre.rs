@@ -11,12 +11,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::names::{MOST_SHARDS, in_shard};
 use super::owner::Owner;
 use super::platform::Threads;
 use super::shard::Shard;
-use super::word::{Inside, MOST_SHARDS, Place};
 use crate::range::{
-    AllocError, Block, ConfigError, Need, RangeConfig, Request, Shape, Slot, Stretch, VerifyError,
+    AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
+    Stretch, VerifyError,
 };
 use crate::sync::{Counter, Lock, Padded};
 
@@ -25,10 +26,10 @@ const RANGE: u32 = 0;
 
 /// What a shard borrows at a time: this part of the range, and no more than so many bytes.
 const EXTENTS_IN_RANGE: u64 = 512;
-const MOST_EXTENT_BYTES: u64 = 32 << 20;
+const MOST_EXTENT_BYTES: u64 = 2 << 20;
 
 /// The largest request that a shard serves from an extent: this part of it.
-const REQUESTS_IN_EXTENT: u64 = 4;
+const REQUESTS_IN_EXTENT: u64 = 8;
 
 /// Extents that a shard keeps though they are idle.
 const IDLE_EXTENTS: u64 = 2;
@@ -62,30 +63,19 @@ impl Home {
 /// A block that the centre gave out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given {
-    /// As the shard names it.
+    pub(crate) shard: u32,
+    /// Under the handle that the shard knows it by.
     pub(crate) block: Block,
-    pub(crate) place: Place,
 }
 
-/// Wants more blocks of a request that is served, while the lock is held anyway.
+/// Wants more blocks of a small request that was served from a span, while the lock is held
+/// anyway.
 pub(crate) trait More {
-    /// Whether one more is wanted.
-    fn wants(&self) -> bool;
+    /// How many.
+    fn wanted(&self) -> usize;
 
-    /// Takes it; false: not this one, and no more.
+    /// Takes one; false: not this one, and no more.
     fn take(&mut self, given: Given) -> bool;
-}
-
-impl<M: More> More for &mut M {
-    #[inline(always)]
-    fn wants(&self) -> bool {
-        (**self).wants()
-    }
-
-    #[inline(always)]
-    fn take(&mut self, given: Given) -> bool {
-        (**self).take(given)
-    }
 }
 
 /// One block is enough.
@@ -93,8 +83,8 @@ pub(crate) struct NoMore;
 
 impl More for NoMore {
     #[inline(always)]
-    fn wants(&self) -> bool {
-        false
+    fn wanted(&self) -> usize {
+        0
     }
 
     fn take(&mut self, _: Given) -> bool {
@@ -243,14 +233,13 @@ impl<T: Threads> Centre<T> {
         &self,
         home: &mut Home,
         request: &Request,
-        more: impl More,
+        more: &mut impl More,
     ) -> Option<Given> {
         let (shard, mut guard) = self.lock_for(home, request);
-        let block = guard.range.serve_plainly(request)?;
-        let block = guard.nameable(block).ok()?;
+        let block = guard.serve_plainly(request)?;
         self.note_use(&mut guard, shard);
-        self.serve_more(&mut guard, shard, request, more);
-        Some(self.given(block, shard))
+        Self::serve_more(&mut guard, Given { shard, block }, more);
+        Some(Given { shard, block })
     }
 
     /// Serves a request from a thread's shard or the range, and under the same lock hands `more`
@@ -261,7 +250,7 @@ impl<T: Threads> Centre<T> {
         &self,
         home: &mut Home,
         request: &Request,
-        more: impl More,
+        more: &mut impl More,
     ) -> Result<Option<Given>, AllocError> {
         match self.lock_for(home, request) {
             (RANGE, guard) => self.serve(guard, RANGE, request, more),
@@ -274,7 +263,7 @@ impl<T: Threads> Centre<T> {
         mut guard: Guard<'_, T>,
         shard: u32,
         request: &Request,
-        more: impl More,
+        more: &mut impl More,
     ) -> Result<Option<Given>, AllocError> {
         let mut given = self.serve_in(&mut guard, shard, request)?;
         if given.is_none() && self.borrow(&mut guard) {
@@ -285,7 +274,7 @@ impl<T: Threads> Centre<T> {
             // No whole extent is free; the request itself may still fit.
             return self.serve(self.lock(RANGE), RANGE, request, more);
         };
-        self.serve_more(&mut guard, shard, request, more);
+        Self::serve_more(&mut guard, given, more);
         Ok(Some(given))
     }
 
@@ -294,11 +283,11 @@ impl<T: Threads> Centre<T> {
         mut guard: Guard<'_, T>,
         shard: u32,
         request: &Request,
-        more: impl More,
+        more: &mut impl More,
     ) -> Result<Option<Given>, AllocError> {
         let given = self.serve_in(&mut guard, shard, request)?;
-        if given.is_some() {
-            self.serve_more(&mut guard, shard, request, more);
+        if let Some(given) = given {
+            Self::serve_more(&mut guard, given, more);
         }
         Ok(given)
     }
@@ -309,28 +298,26 @@ impl<T: Threads> Centre<T> {
         shard: u32,
         request: &Request,
     ) -> Result<Option<Given>, AllocError> {
-        let Some(block) = guard.serve(*request)? else { return Ok(None) };
+        let Some(block) = guard.serve(request)? else { return Ok(None) };
         self.note_use(guard, shard);
-        Ok(Some(self.given(block, shard)))
+        Ok(Some(Given { shard, block }))
     }
 
-    /// More blocks of the same request, while they are wanted and to be had.
+    /// More blocks like one from a span, while they are wanted and open spans have them.
     #[inline(always)]
-    fn serve_more(&self, guard: &mut Shard, shard: u32, request: &Request, mut more: impl More) {
-        while more.wants() {
-            let Ok(Some(block)) = guard.serve(*request) else { return };
-            if !more.take(self.given(block, shard)) {
+    fn serve_more(guard: &mut Shard, first: Given, more: &mut impl More) {
+        if more.wanted() == 0 || !matches!(first.block.handle.slot(), Slot::Granule(_)) {
+            return;
+        }
+        let len = guard.range.stretch_of(&first.block).len;
+        for _ in 0..more.wanted() {
+            let Some(block) = guard.range.serve_from_spans(len) else { return };
+            if !more.take(Given { shard: first.shard, block }) {
                 // It was allocated just now.
-                let _ = guard.range.free(block.handle());
+                let _ = guard.range.free(block.handle);
                 return;
             }
         }
-    }
-
-    #[inline(always)]
-    fn given(&self, block: Block, shard: u32) -> Given {
-        let inside = Shard::inside(&block, self.shape.granule_shift);
-        Given { block, place: Place { shard, inside } }
     }
 
     /// Keeps the peak of several shards.
@@ -372,27 +359,20 @@ impl<T: Threads> Centre<T> {
         true
     }
 
-    /// Takes back a block that a thread has won by its word: its granules.
-    #[inline(always)]
-    pub(crate) fn free(&self, place: Place, granule: u32) -> u64 {
-        let mut guard = self.lock(place.shard);
-        let granules = Self::free_in(&mut guard, place, granule);
-        self.after_free(&mut guard, place.shard);
-        granules
-    }
-
-    /// Takes back many blocks. Those of one shard that follow each other need one lock.
-    pub(crate) fn free_all(&self, blocks: impl IntoIterator<Item = (Place, u32)>) {
+    /// Takes back blocks in spans that a thread has won by their words: shards and first
+    /// granules. Those of one shard that follow each other need one lock.
+    pub(crate) fn free_in_spans(&self, blocks: impl Iterator<Item = (u32, u32)>) {
         let mut held: Option<(u32, Guard<'_, T>)> = None;
-        for (place, granule) in blocks {
-            if held.as_ref().is_none_or(|(shard, _)| *shard != place.shard) {
+        for (shard, granule) in blocks {
+            if held.as_ref().is_none_or(|(held, _)| *held != shard) {
                 if let Some((shard, mut guard)) = held.take() {
                     self.after_free(&mut guard, shard);
                 }
-                held = Some((place.shard, self.lock(place.shard)));
+                held = Some((shard, self.lock(shard)));
             }
             if let Some((_, guard)) = &mut held {
-                Self::free_in(guard, place, granule);
+                let freed = guard.range.free_in_span(granule);
+                debug_assert!(freed, "the block at {granule} is not live in shard {shard}");
             }
         }
         if let Some((shard, mut guard)) = held {
@@ -400,15 +380,26 @@ impl<T: Threads> Centre<T> {
         }
     }
 
+    /// Frees a block outside spans by the program's handle: where it was. Of all threads that
+    /// try, the one that has the lock first gets it. `strike` is called while nothing else can
+    /// have its place.
     #[inline(always)]
-    fn free_in(guard: &mut Shard, place: Place, granule: u32) -> u64 {
-        let slot = match place.inside {
-            Inside::Span { .. } => Slot::Granule(granule),
-            Inside::Node(node) => Slot::Node(node),
+    pub(crate) fn free_outside(
+        &self,
+        handle: Handle,
+        strike: impl FnOnce(Stretch),
+    ) -> Result<Stretch, HandleError> {
+        let (shard, handle) = in_shard(handle);
+        if shard >= self.count() {
+            return Err(HandleError::Foreign);
+        }
+        let mut guard = self.lock(shard);
+        let Some(stretch) = guard.range.free_stretch(handle) else {
+            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
         };
-        let granules = guard.range.free_slot(slot);
-        debug_assert!(granules != 0, "{place:?} at {granule} is not live in its shard");
-        granules
+        strike(stretch);
+        self.after_free(&mut guard, shard);
+        Ok(stretch)
     }
 
     /// A shard that has more idle than it should gives extents back.
@@ -463,7 +454,7 @@ impl<T: Threads> Centre<T> {
     pub(crate) fn allocate_anywhere(&self, request: &Request) -> Result<Option<Given>, AllocError> {
         for shard in RANGE..self.count() {
             let guard = self.lock(shard);
-            let given = self.serve(guard, shard, request, NoMore)?;
+            let given = self.serve(guard, shard, request, &mut NoMore)?;
             if given.is_some() {
                 return Ok(given);
             }
@@ -488,13 +479,14 @@ impl<T: Threads> Centre<T> {
         shards.map(|shard| self.lock(shard).range.largest_free_bytes()).max().unwrap_or(0)
     }
 
-    /// The block in a place, whose size a word does not tell.
-    pub(crate) fn block_in(&self, place: Place, granule: u32) -> Option<Block> {
-        let slot = match place.inside {
-            Inside::Span { .. } => Slot::Granule(granule),
-            Inside::Node(node) => Slot::Node(node),
-        };
-        self.lock(place.shard).range.block_in(slot)
+    /// The live block outside spans that the program's handle names.
+    pub(crate) fn block_outside(&self, handle: Handle) -> Result<Block, HandleError> {
+        let (shard, in_shard) = in_shard(handle);
+        if shard >= self.count() {
+            return Err(HandleError::Foreign);
+        }
+        let block = self.lock(shard).range.block(in_shard)?;
+        Ok(Block { handle, ..block })
     }
 
     /// Granules that were given out and not taken back.
@@ -545,7 +537,7 @@ impl<T: Threads> Centre<T> {
     /// given out to `each`, with its first granule.
     pub(crate) fn verify(
         &self,
-        mut each: impl FnMut(Given, u32) -> Result<(), VerifyError>,
+        mut each: impl FnMut(Given, Stretch) -> Result<(), VerifyError>,
     ) -> Result<(), VerifyError> {
         let (mut lent, mut owned) = (0, 0);
         for shard in RANGE..self.count() {
@@ -554,12 +546,7 @@ impl<T: Threads> Centre<T> {
             lent += guard.lent_granules();
             owned += guard.range.owned_granules().unwrap_or(0);
             for block in guard.range.live_blocks_of_islands() {
-                let start = guard.range.stretch_of(&block).start;
-                let stands_for_lent =
-                    matches!(block.handle().slot(), Slot::Node(_)) && guard.is_lent(start);
-                if !stands_for_lent {
-                    each(self.given(block, shard), start)?;
-                }
+                each(Given { shard, block }, guard.range.stretch_of(&block))?;
             }
         }
         if lent == owned {

@@ -7,20 +7,26 @@ use super::centre::{Centre, Given, Home, More, NoMore};
 use super::classes::Classes;
 use super::config::SharedConfig;
 use super::depot::Depot;
+use super::names::outside;
 use super::owner::Owner;
 use super::platform::Threads;
+use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
-use super::word::{Inside, State, Word};
-use super::words::{NoTable, Words};
+use super::tables::NoTable;
+use super::word::State;
+use super::words::Words;
 use crate::range::{
-    AllocError, Block, ConfigError, Handle, HandleError, Metadata, Request, Shape, Slot,
+    AllocError, Block, ConfigError, Handle, HandleError, Metadata, Request, Shape, Slot, Stretch,
 };
 use crate::sync::{Counter, Lock};
 
 /// The parts of the thread layer, from the front to the back.
 pub(crate) struct Inner<T: Threads> {
     pub(crate) classes: Classes,
+    /// Of blocks in spans.
     pub(crate) words: Words,
+    /// Of blocks outside.
+    pub(crate) starts: Starts,
     pub(crate) depot: Depot,
     pub(crate) centre: Centre<T>,
     /// The stock of every cache there is.
@@ -45,12 +51,14 @@ impl<T: Threads> Inner<T> {
         let depot_bytes =
             of_range.checked_div(classes.count() as u64).unwrap_or(0).min(MOST_DEPOT_BYTES);
         let refused = |bytes| ConfigError::OutOfHostMemory { bytes };
-        let words = Words::new(shape, config.range.handle_seed)
-            .ok_or(refused(shape.span_places() as usize * size_of::<usize>()))?;
+        let refuse = |NoTable| refused(usize::MAX);
+        let words = Words::new(shape, config.range.handle_seed).map_err(refuse)?;
+        let starts = Starts::new(shape).map_err(refuse)?;
         let depot = Depot::new(&classes, depot_bytes).ok_or(refused(size_of::<Depot>()))?;
         Ok(Self {
             classes,
             words,
+            starts,
             depot,
             centre,
             stocks: Lock::new(Vec::new()),
@@ -72,9 +80,9 @@ impl<T: Threads> Inner<T> {
         &self,
         home: &mut Home,
         request: &Request,
-        mut more: impl More,
+        more: &mut impl More,
     ) -> Result<Block, AllocError> {
-        if let Some(given) = self.centre.allocate_plainly(home, request, &mut more) {
+        if let Some(given) = self.centre.allocate_plainly(home, request, more) {
             return self.admit(given);
         }
         let given = self.allocate_at_last(home, request, more)?;
@@ -87,7 +95,7 @@ impl<T: Threads> Inner<T> {
         &self,
         home: &mut Home,
         request: &Request,
-        more: impl More,
+        more: &mut impl More,
     ) -> Result<Given, AllocError> {
         if let Some(given) = self.centre.allocate(home, request, more)? {
             return Ok(given);
@@ -105,25 +113,41 @@ impl<T: Threads> Inner<T> {
         }
     }
 
-    /// Makes a block that the centre gave out the program's, under the handle it is known by.
+    /// Makes a block that the centre gave out the program's, under the handle that the program
+    /// knows it by.
     #[inline(always)]
     fn admit(&self, given: Given) -> Result<Block, AllocError> {
-        if let Ok(handle) = self.word_of(given, State::Live) {
-            return Ok(Block { handle, ..given.block });
+        let Given { shard, block } = given;
+        let Slot::Node(node) = block.handle.slot() else { return self.admit_in_span(given) };
+        let handle = outside(shard, node, block.handle);
+        let len = block.size_bytes >> self.shape().granule_shift;
+        match self.starts.note(Stretch { start: self.granule_of(&block), len }, handle) {
+            Ok(()) => Ok(Block { handle, ..block }),
+            Err(NoTable) => {
+                // It was allocated just now.
+                let _ = self.centre.free_outside(handle, |_| {});
+                Err(AllocError::OutOfMetadata(Metadata::Words))
+            }
         }
-        self.centre.free(given.place, self.granule_of(&given.block));
-        Err(AllocError::OutOfMetadata(Metadata::Words))
     }
 
-    /// Writes the word of a block that the centre gave out: the handle that it is known by.
+    fn admit_in_span(&self, given: Given) -> Result<Block, AllocError> {
+        match self.word_of(given, State::Live) {
+            Ok(handle) => Ok(Block { handle, ..given.block }),
+            Err(NoTable) => {
+                let granule = self.granule_of(&given.block);
+                self.centre.free_in_spans(core::iter::once((given.shard, granule)));
+                Err(AllocError::OutOfMetadata(Metadata::Words))
+            }
+        }
+    }
+
+    /// Writes the word of a block in a span that the centre gave out: the handle that the
+    /// program knows it by.
     #[inline(always)]
     pub(crate) fn word_of(&self, given: Given, state: State) -> Result<Handle, NoTable> {
-        let granule = self.granule_of(&given.block);
-        let slot = match given.place.inside {
-            Inside::Span { .. } => Slot::Granule(granule),
-            Inside::Node(_) => Slot::Node(granule),
-        };
-        self.words.admit(slot, state, given.place)
+        let order = given.block.size_bytes.trailing_zeros() - self.shape().granule_shift;
+        self.words.admit(self.granule_of(&given.block), state, given.shard, order)
     }
 
     /// A block of a class.
@@ -141,20 +165,28 @@ impl<T: Threads> Inner<T> {
         (block.offset_bytes >> self.shape().granule_shift) as u32
     }
 
-    /// Gives a block that was won by its word back to the centre. It is described as the handle
-    /// knew it.
+    /// Frees a block outside spans.
     #[inline(always)]
-    pub(crate) fn free_centrally(&self, handle: Handle, word: Word) -> Block {
-        let granule = handle.slot().index();
-        let size_bytes = self.shape().bytes(self.centre.free(word.place(), granule));
-        Block { handle, offset_bytes: self.shape().bytes(granule.into()), size_bytes }
+    pub(crate) fn free_outside(&self, handle: Handle) -> Result<Block, HandleError> {
+        let freed = self.centre.free_outside(handle, |block| self.starts.strike(block))?;
+        let (offset_bytes, size_bytes) =
+            (self.shape().bytes(freed.start.into()), self.shape().bytes(freed.len));
+        Ok(Block { handle, offset_bytes, size_bytes })
+    }
+
+    /// Frees a block in a span, past all caches.
+    pub(crate) fn free_in_span(&self, handle: Handle, granule: u32) -> Result<Block, HandleError> {
+        let found = self.words.look(handle, granule);
+        let word = found.ok_or_else(|| self.words.why_not(granule))?.free(State::Central)?;
+        self.centre.free_in_spans(core::iter::once((word.shard(), granule)));
+        Ok(self.describe(handle, word.order() as usize))
     }
 
     /// Takes the blocks that hints name, where they are not old, back to the centre.
     pub(crate) fn return_all(&self, hints: impl Iterator<Item = Handle>) {
-        self.centre.free_all(hints.filter_map(|hint| {
+        self.centre.free_in_spans(hints.filter_map(|hint| {
             let word = self.words.steal(hint)?;
-            Some((word.place(), hint.slot().index()))
+            Some((word.shard(), hint.slot().index()))
         }));
     }
 
@@ -178,7 +210,7 @@ impl<T: Threads> Inner<T> {
         request: &Request,
     ) -> Result<Block, AllocError> {
         let mut home = self.centre.home_of(owner);
-        let block = self.allocate_centrally(&mut home, request, NoMore)?;
+        let block = self.allocate_centrally(&mut home, request, &mut NoMore)?;
         self.loose.allocated.add_shared(1);
         self.loose.allocated_bytes.add_shared(block.size_bytes);
         Ok(block)
@@ -186,8 +218,10 @@ impl<T: Threads> Inner<T> {
 
     /// Frees for a call that names no cache.
     pub(crate) fn free_loosely(&self, handle: Handle) -> Result<Block, HandleError> {
-        let word = self.words.look(handle)?.free(State::Central)?;
-        let block = self.free_centrally(handle, word);
+        let block = match handle.slot() {
+            Slot::Node(_) => self.free_outside(handle)?,
+            Slot::Granule(granule) => self.free_in_span(handle, granule)?,
+        };
         self.loose.freed.add_shared(1);
         self.loose.freed_bytes.add_shared(block.size_bytes);
         Ok(block)

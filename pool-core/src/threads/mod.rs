@@ -9,7 +9,8 @@
 //! | `platform`, `local` | the lock and the place for a cache that a platform offers |
 //! | `cache`, `classes`, `stock` | free small blocks, kept by one thread at a time |
 //! | `depot`, `stack` | whole magazines that pass between caches without a lock |
-//! | `word`, `words` | the atomic word of each block, which decides whose it is |
+//! | `word`, `words` | the atomic word of each block in a span, which decides whose it is |
+//! | `names`, `starts` | blocks outside spans: their handles, and where they begin |
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
 //!
@@ -36,13 +37,16 @@ mod depot;
 mod inner;
 #[cfg(feature = "std")]
 mod local;
+mod names;
 mod owner;
 mod platform;
 mod sabotage;
 mod shard;
 mod stack;
+mod starts;
 mod stats;
 mod stock;
+mod tables;
 mod verify;
 mod word;
 mod words;

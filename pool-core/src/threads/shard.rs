@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::word::{Inside, MOST_NODES};
+use super::names::MOST_NODES;
 use crate::range::{
-    AllocError, Block, Chunked, ConfigError, Metadata, OffsetAllocator, Options, RangeConfig,
-    Request, Slot, Stretch,
+    AllocError, Block, Chunked, ConfigError, Metadata, OffsetAllocator, RangeConfig, Request, Slot,
+    Stretch,
 };
 
 /// A part of the range under one lock. The first shard is the range itself, which lends
@@ -38,20 +38,28 @@ impl Shard {
         Self { range, lent: Vec::new(), lent_granules: 0, locks: 0, waits: 0, seen_granules: 0 }
     }
 
-    /// Serves a request from this shard alone: the block, and where it is kept.
+    /// Serves a request from this shard alone, at the first look.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, request: Request) -> Result<Option<Block>, AllocError> {
-        let Some(block) = self.range.serve(request)? else { return Ok(None) };
-        self.nameable(block).map(Some)
+    pub(crate) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
+        let block = self.range.serve_plainly(request)?;
+        self.nameable(block).ok()
     }
 
-    /// That a word can name a block; else it goes back.
+    /// Serves a request from this shard alone.
+    pub(crate) fn serve(&mut self, request: &Request) -> Result<Option<Block>, AllocError> {
+        match self.range.serve(request)? {
+            Some(block) => self.nameable(block).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// That a handle can name a block; else it goes back.
     #[inline(always)]
-    pub(crate) fn nameable(&mut self, block: Block) -> Result<Block, AllocError> {
-        match block.handle().slot() {
+    fn nameable(&mut self, block: Block) -> Result<Block, AllocError> {
+        match block.handle.slot() {
             Slot::Node(node) if node >= MOST_NODES => {
                 // It was allocated just now.
-                let _ = self.range.free(block.handle());
+                let _ = self.range.free(block.handle);
                 Err(AllocError::OutOfMetadata(Metadata::Nodes(1)))
             }
             _ => Ok(block),
@@ -73,18 +81,10 @@ impl Shard {
         self.lent_granules
     }
 
-    /// Whether a live node of the range stands for something that was lent.
-    pub(crate) fn is_lent(&self, start: u32) -> bool {
-        self.lent.binary_search_by_key(&start, |&(first, _)| first).is_ok()
-    }
-
     /// Lends a stretch of so many bytes, aligned to `align_bytes`; none if there is none free.
     pub(crate) fn lend(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
         self.lent.try_reserve(1).ok()?;
-        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
-        let block = self.serve(request).ok()??;
-        let stretch = self.range.stretch_of(&block);
-        let Slot::Node(node) = block.handle().slot() else { return None };
+        let (node, stretch) = self.range.lend(bytes, align_bytes)?;
         let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
         self.lent.insert(place, (stretch.start, node));
         self.lent_granules += stretch.len;
@@ -110,16 +110,5 @@ impl Shard {
         }
         self.lent_granules -= part.len;
         true
-    }
-
-    /// Where a block is kept in this shard's range.
-    #[inline(always)]
-    pub(crate) fn inside(block: &Block, granule_shift: u32) -> Inside {
-        match block.handle().slot() {
-            Slot::Node(node) => Inside::Node(node),
-            Slot::Granule(_) => {
-                Inside::Span { order: block.size_bytes().trailing_zeros() - granule_shift }
-            }
-        }
     }
 }

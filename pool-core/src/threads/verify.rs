@@ -2,8 +2,9 @@
 
 use super::SharedAllocator;
 use super::centre::Given;
+use super::names::outside;
 use super::platform::Threads;
-use super::word::{Inside, State};
+use super::word::State;
 use crate::range::{Slot, VerifyError};
 
 impl<T: Threads> SharedAllocator<T> {
@@ -30,17 +31,26 @@ impl<T: Threads> SharedAllocator<T> {
     /// ```
     pub fn verify(&self) -> Result<(), VerifyError> {
         let (mut live, mut live_bytes, mut cached) = (0, 0, 0);
-        self.inner().centre.verify(|Given { block, place }, granule| {
-            let slot = match place.inside {
-                Inside::Span { .. } => Slot::Granule(granule),
-                Inside::Node(_) => Slot::Node(granule),
+        let inner = self.inner();
+        inner.centre.verify(|Given { shard, block }, stretch| {
+            let at = stretch.start;
+            let fault = |what| Err(VerifyError { what, at: at.into() });
+            let state = match block.handle.slot() {
+                Slot::Node(node) => {
+                    if inner.starts.live_at(at) != Some(outside(shard, node, block.handle)) {
+                        return fault("a block outside spans cannot be found by its offset");
+                    }
+                    State::Live
+                }
+                Slot::Granule(_) => {
+                    let word = inner.words.word(at);
+                    if (word.shard(), 1 << word.order()) != (shard, stretch.len) {
+                        return fault("a word tells another block than there is");
+                    }
+                    word.state()
+                }
             };
-            let word = self.inner().words.word(slot);
-            let fault = |what| Err(VerifyError { what, at: granule.into() });
-            if word.place() != place {
-                return fault("a word tells another place than the block has");
-            }
-            match word.state() {
+            match state {
                 State::Live => {
                     live += 1;
                     live_bytes += block.size_bytes;

@@ -1,39 +1,20 @@
-//! The atomic word of a block: whether it is live, under which generation, and whose it is.
+//! The atomic word of a block in a span: whose it is, and under which generation.
 
 use crate::range::{Handle, Slot};
 
-/// What a block is to the thread layer.
+/// In whose hand a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Its granules are the range's, free or part of another block.
+    /// The range's: its granules are free or part of another block.
     Central,
-    /// Free, in a cache or on its way between caches.
+    /// A cache's, or on its way between caches: free.
     Cached,
     /// The program's.
     Live,
 }
 
-/// Where a block is kept: by which shard, and where in its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) shard: u32,
-    pub(crate) inside: Inside,
-}
-
-/// A block of a shard's range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inside {
-    /// A block in a span, of 2^order granules.
-    Span {
-        /// The order.
-        order: u32,
-    },
-    /// A block outside spans, by its node.
-    Node(u32),
-}
-
-/// From the top: generation (31 bits), state (2), outside spans (1), shard (5), and the order or
-/// the node (25).
+/// From the top: generation (31 bits), state (2), the shard that the block is cut from, its
+/// order.
 ///
 /// The generation is where a [`Handle`] has its own, and is the block's next one as soon as the
 /// block is freed: a word and the handle of the block that it speaks of agree in these bits, a
@@ -43,31 +24,20 @@ pub(crate) struct Word(pub(crate) u64);
 
 const GENERATION_SHIFT: u32 = 33;
 const STATE_SHIFT: u32 = 31;
-const OUTSIDE: u64 = 1 << 30;
-const SHARD_SHIFT: u32 = 25;
-
-/// The most shards that a word can tell apart.
-pub(crate) const MOST_SHARDS: u32 = 1 << (30 - SHARD_SHIFT);
-
-/// One more than the last node that a word can name.
-pub(crate) const MOST_NODES: u32 = 1 << SHARD_SHIFT;
+const SHARD_SHIFT: u32 = 8;
 
 impl Word {
     /// The word of a granule at which no block ever began.
     pub(crate) const UNUSED: Self = Self(0);
 
-    /// Packs a word. The node is below [`MOST_NODES`], the shard below [`MOST_SHARDS`].
+    /// Packs a word.
     #[inline(always)]
-    pub(crate) fn new(generation_bits: u32, state: State, place: Place) -> Self {
-        let inside = match place.inside {
-            Inside::Span { order } => u64::from(order),
-            Inside::Node(node) => OUTSIDE | u64::from(node),
-        };
-        let shard = u64::from(place.shard) << SHARD_SHIFT;
-        Self(u64::from(generation_bits) << GENERATION_SHIFT | shard | inside).with(state)
+    pub(crate) fn new(generation_bits: u32, state: State, shard: u32, order: u32) -> Self {
+        let place = u64::from(shard) << SHARD_SHIFT | u64::from(order);
+        Self(u64::from(generation_bits) << GENERATION_SHIFT | place).with(state)
     }
 
-    /// The same block in another state.
+    /// The same block in another hand.
     #[inline(always)]
     pub(crate) fn with(self, state: State) -> Self {
         Self(self.0 & !(3 << STATE_SHIFT) | (state as u64) << STATE_SHIFT)
@@ -86,10 +56,12 @@ impl Word {
         (self.0 >> GENERATION_SHIFT) as u32
     }
 
-    /// Whether a handle is of this generation.
+    /// Whether it speaks of a handle's block, in a state.
     #[inline(always)]
-    pub(crate) fn is_of(self, handle: Handle) -> bool {
-        self.generation_bits() == handle.generation_bits()
+    pub(crate) fn is(self, handle: Handle, state: State) -> bool {
+        // Generation and state together: all that is above the place.
+        let wanted = u64::from(handle.generation_bits()) << 2 | state as u64;
+        self.0 >> STATE_SHIFT == wanted
     }
 
     #[inline(always)]
@@ -102,25 +74,31 @@ impl Word {
     }
 
     #[inline(always)]
-    pub(crate) fn place(self) -> Place {
-        let value = (self.0 & (MOST_NODES as u64 - 1)) as u32;
-        let inside =
-            if self.0 & OUTSIDE == 0 { Inside::Span { order: value } } else { Inside::Node(value) };
-        Place { shard: (self.0 >> SHARD_SHIFT) as u32 & (MOST_SHARDS - 1), inside }
+    pub(crate) fn shard(self) -> u32 {
+        (self.0 as u32 & !(3 << STATE_SHIFT)) >> SHARD_SHIFT
+    }
+
+    /// The block has 2^order granules.
+    #[inline(always)]
+    pub(crate) fn order(self) -> u32 {
+        self.0 as u32 & ((1 << SHARD_SHIFT) - 1)
     }
 
     /// The handle of the block at a granule that the word speaks of.
     #[inline(always)]
     pub(crate) fn handle(self, granule: u32) -> Handle {
-        let slot = if self.0 & OUTSIDE == 0 { Slot::Granule(granule) } else { Slot::Node(granule) };
-        Handle::with_bits(slot, self.generation_bits())
+        Handle::with_bits(Slot::Granule(granule), self.generation_bits())
     }
 }
 
 impl core::fmt::Debug for Word {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (state, place) = (self.state(), self.place());
-        write!(f, "Word({state:?}, generation {}, {place:?})", self.generation_bits())
+        f.debug_struct("Word")
+            .field("generation", &self.generation_bits())
+            .field("state", &self.state())
+            .field("shard", &self.shard())
+            .field("order", &self.order())
+            .finish()
     }
 }
 
@@ -128,22 +106,24 @@ impl core::fmt::Debug for Word {
 mod tests {
     use super::*;
 
+    const STATES: [State; 3] = [State::Central, State::Cached, State::Live];
+
     #[test]
     fn parts_survive_the_packing() {
-        let insides = [Inside::Span { order: 0 }, Inside::Span { order: 12 }, Inside::Node(0)];
-        for inside in insides.into_iter().chain([Inside::Node(MOST_NODES - 1)]) {
-            for shard in [0, 1, MOST_SHARDS - 1] {
+        for order in [0, 12] {
+            for shard in [0, 1, 31, 1000] {
                 for generation in [1, 2, u32::MAX >> 1] {
-                    for state in [State::Central, State::Cached, State::Live] {
-                        let place = Place { shard, inside };
-                        let word = Word::new(generation, state, place);
-                        assert_eq!(word.state(), state);
-                        assert_eq!(word.place(), place);
-                        assert_eq!(word.generation_bits(), generation);
-                        assert!(word.is_of(word.handle(77)));
+                    for state in STATES {
+                        let word = Word::new(generation, state, shard, order);
+                        assert_eq!((word.state(), word.shard()), (state, shard));
+                        assert_eq!((word.generation_bits(), word.order()), (generation, order));
+                        let handle = word.handle(77);
+                        for other in STATES {
+                            assert_eq!(word.is(handle, other), state == other);
+                        }
                         let next = word.of_next_generation();
-                        assert!(!next.is_of(word.handle(77)));
-                        assert_eq!((next.state(), next.place()), (state, place));
+                        assert!(!next.is(handle, state));
+                        assert_eq!((next.state(), next.shard()), (state, shard));
                     }
                 }
             }
@@ -152,9 +132,8 @@ mod tests {
 
     #[test]
     fn generations_wrap_to_one_and_never_to_zero() {
-        let place = Place { shard: 3, inside: Inside::Node(5) };
-        let last = Word::new(u32::MAX >> 1, State::Live, place);
+        let last = Word::new(u32::MAX >> 1, State::Live, 3, 5);
         assert_eq!(last.of_next_generation().generation_bits(), 1);
-        assert_eq!(last.of_next_generation().place(), place);
+        assert_eq!(last.of_next_generation().order(), 5);
     }
 }

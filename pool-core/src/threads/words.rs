@@ -1,9 +1,8 @@
-//! The words of all blocks: the table that decides every free, without a lock.
+//! The words of all blocks in spans: the table that decides their frees, without a lock.
 //!
-//! A word belongs to a granule, and speaks of the block that begins there. The tables for it are
-//! made when a block first begins in their part of the range, and never move or go: a handle is
-//! looked up while they are added to. Blocks in spans have a dense table for each place of a
-//! span; blocks outside are few and far between, so theirs are small leaves.
+//! A word belongs to a granule, and speaks of the block that begins there. A place of a span gets
+//! its words when a block first begins in it; they never move or go, so that a handle is looked
+//! up while others are added.
 //!
 //! # Protocol
 //!
@@ -21,23 +20,12 @@
 //! Whoever wins sees what the last hand did before it let go: the exchanges release and acquire.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use super::sabotage::{ACQUIRE_RELEASE, LOSES_GENERATIONS, TORN_FREE, TORN_TAKE};
-use super::word::{Place, State, Word};
-use crate::range::{Generation, Handle, HandleError, Shape, Slot};
+use super::tables::{NoTable, cells, filled};
+use super::word::{State, Word};
+use crate::range::{Generation, Handle, HandleError, Shape};
 use crate::sync::{AtomicU64, Once, Ordering};
-
-/// Granules of a leaf, and leaves of a branch, in powers of two.
-const LEAF_BITS: u32 = 6;
-const BRANCH_BITS: u32 = 6;
-
-type Leaf = Box<[AtomicU64]>;
-type Branch = Box<[Once<Leaf>]>;
-
-/// The host's heap refused a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoTable;
 
 /// The words of a range.
 pub(crate) struct Words {
@@ -45,111 +33,76 @@ pub(crate) struct Words {
     /// Granules of a span in powers of two.
     span_bits: u32,
     /// For each place of a span, a word for each granule of it.
-    spans: Box<[Once<Leaf>]>,
-    /// For the blocks outside spans, by granule.
-    outside: Box<[Once<Branch>]>,
+    spans: Box<[Once<Box<[AtomicU64]>>]>,
+}
+
+/// A block that was live when it was looked at.
+pub(crate) struct Found<'a> {
+    cell: &'a AtomicU64,
+    pub(crate) word: Word,
 }
 
 impl Words {
-    /// Tables for a range, empty. `None` if the heap refuses.
-    pub(crate) fn new(shape: &Shape, seed: u32) -> Option<Self> {
-        Some(Self {
+    /// The words of a range, none made yet.
+    pub(crate) fn new(shape: &Shape, seed: u32) -> Result<Self, NoTable> {
+        Ok(Self {
             first: Generation::first(seed),
             span_bits: shape.span_granules.max(1).trailing_zeros(),
-            spans: cells(shape.span_places() as usize)?,
-            outside: cells(
-                usize::try_from(shape.capacity.div_ceil(1 << (LEAF_BITS + BRANCH_BITS))).ok()?,
-            )?,
+            spans: cells(shape.span_places().into())?,
         })
     }
 
-    /// The word of a block that begins at a granule in a span.
+    /// The word of the block that begins at a granule, if there ever was one in its span.
     #[inline(always)]
-    fn in_span(&self, granule: u32) -> Option<&AtomicU64> {
+    fn find(&self, granule: u32) -> Option<&AtomicU64> {
         let span = self.spans.get((granule >> self.span_bits) as usize)?.get()?;
         span.get((granule & ((1 << self.span_bits) - 1)) as usize)
     }
 
-    /// The word of a block that begins at a granule outside spans.
-    #[inline(always)]
-    fn outside(&self, granule: u32) -> Option<&AtomicU64> {
-        let branch = self.outside.get((granule >> (LEAF_BITS + BRANCH_BITS)) as usize)?.get()?;
-        let leaf = branch.get((granule >> LEAF_BITS & ((1 << BRANCH_BITS) - 1)) as usize)?.get()?;
-        leaf.get((granule & ((1 << LEAF_BITS) - 1)) as usize)
-    }
-
-    /// The word of a block, if its table was made.
-    #[inline(always)]
-    fn find(&self, slot: Slot) -> Option<&AtomicU64> {
-        match slot {
-            Slot::Granule(granule) => self.in_span(granule),
-            Slot::Node(granule) => self.outside(granule),
-        }
-    }
-
-    /// The word of a block, whose table is made if it is missing.
-    #[inline(always)]
-    fn find_or_make(&self, slot: Slot) -> Result<&AtomicU64, NoTable> {
-        match self.find(slot) {
-            Some(word) => Ok(word),
-            None => self.make(slot),
-        }
-    }
-
     #[cold]
-    fn make(&self, slot: Slot) -> Result<&AtomicU64, NoTable> {
-        match slot {
-            Slot::Granule(granule) => {
-                let span = self.spans.get((granule >> self.span_bits) as usize).ok_or(NoTable)?;
-                span.try_call_once(|| words(1 << self.span_bits))?;
-            }
-            Slot::Node(granule) => {
-                let branch = (granule >> (LEAF_BITS + BRANCH_BITS)) as usize;
-                let branch = self.outside.get(branch).ok_or(NoTable)?;
-                let branch = branch.try_call_once(|| cells(1 << BRANCH_BITS).ok_or(NoTable))?;
-                let leaf = branch.get((granule >> LEAF_BITS & ((1 << BRANCH_BITS) - 1)) as usize);
-                leaf.ok_or(NoTable)?.try_call_once(|| words(1 << LEAF_BITS))?;
-            }
-        }
-        self.find(slot).ok_or(NoTable)
+    fn make(&self, granule: u32) -> Result<&AtomicU64, NoTable> {
+        let span = self.spans.get((granule >> self.span_bits) as usize).ok_or(NoTable)?;
+        span.try_call_once(|| filled(1 << self.span_bits, || AtomicU64::new(Word::UNUSED.0)))?;
+        self.find(granule).ok_or(NoTable)
     }
 
     /// Takes a block from the centre, which the caller has just been given: its handle.
     #[inline(always)]
-    pub(crate) fn admit(&self, slot: Slot, state: State, place: Place) -> Result<Handle, NoTable> {
-        let cell = self.find_or_make(slot)?;
+    pub(crate) fn admit(
+        &self,
+        granule: u32,
+        state: State,
+        shard: u32,
+        order: u32,
+    ) -> Result<Handle, NoTable> {
+        let cell = match self.find(granule) {
+            Some(cell) => cell,
+            None => self.make(granule)?,
+        };
         let before = Word(cell.load(Ordering::Relaxed));
         let generation =
             if before == Word::UNUSED { self.first.bits() } else { before.generation_bits() };
-        debug_assert_eq!(before.state(), State::Central, "{slot:?} is given out twice");
-        let word = Word::new(generation, state, place);
+        debug_assert_eq!(before.state(), State::Central, "{granule} is given out twice");
+        let word = Word::new(generation, state, shard, order);
         cell.store(word.0, Ordering::Release);
-        Ok(word.handle(slot.index()))
-    }
-
-    /// Finds a block in a span that is live.
-    #[inline(always)]
-    pub(crate) fn look_in_span(&self, handle: Handle, granule: u32) -> Option<Found<'_>> {
-        let cell = self.in_span(granule)?;
-        let word = Word(cell.load(Ordering::Relaxed));
-        (word.is_of(handle) && word.state() == State::Live).then_some(Found { cell, word })
+        Ok(word.handle(granule))
     }
 
     /// Finds a block that is live.
     #[inline(always)]
-    pub(crate) fn look(&self, handle: Handle) -> Result<Found<'_>, HandleError> {
-        let cell = self.find(handle.slot()).ok_or(HandleError::Foreign)?;
+    pub(crate) fn look(&self, handle: Handle, granule: u32) -> Option<Found<'_>> {
+        let cell = self.find(granule)?;
         let word = Word(cell.load(Ordering::Relaxed));
-        if word.is_of(handle) && word.state() == State::Live {
-            Ok(Found { cell, word })
-        } else if word == Word::UNUSED {
-            Err(HandleError::Foreign)
-        } else {
-            Err(HandleError::Stale)
-        }
+        word.is(handle, State::Live).then_some(Found { cell, word })
     }
 
-    /// Makes a cached block live, for the cache that holds a hint of it; false if a flush was
+    /// Why a block was not found.
+    #[cold]
+    pub(crate) fn why_not(&self, granule: u32) -> HandleError {
+        if self.word(granule) == Word::UNUSED { HandleError::Foreign } else { HandleError::Stale }
+    }
+
+    /// Makes a cached block live, for the cache that holds a hint of it; none if a flush was
     /// there before.
     #[inline(always)]
     pub(crate) fn take(&self, hint: Handle) -> Option<Word> {
@@ -165,35 +118,27 @@ impl Words {
 
     #[inline(always)]
     fn win(&self, hint: Handle, make: impl FnOnce(Word) -> Word, torn: bool) -> Option<Word> {
-        let cell = self.find(hint.slot())?;
+        let cell = self.find(hint.slot().index())?;
         let word = Word(cell.load(Ordering::Relaxed));
-        if !word.is_of(hint) || word.state() != State::Cached {
+        if !word.is(hint, State::Cached) {
             return None;
         }
-        let taken = make(word);
-        exchange(cell, word, taken, torn).then_some(taken)
+        let won = make(word);
+        exchange(cell, word, won, torn).then_some(won)
     }
 
     /// The handle of the live block that begins at a granule.
     #[inline]
     pub(crate) fn live_at(&self, granule: u32) -> Option<Handle> {
-        let live = |cell: &AtomicU64| {
-            let word = Word(cell.load(Ordering::Acquire));
-            (word.state() == State::Live).then(|| word.handle(granule))
-        };
-        self.in_span(granule).and_then(live).or_else(|| self.outside(granule).and_then(live))
+        let word = self.word(granule);
+        (word.state() == State::Live).then(|| word.handle(granule))
     }
 
-    /// The state of a block and its place, for checks.
-    pub(crate) fn word(&self, slot: Slot) -> Word {
-        self.find(slot).map_or(Word::UNUSED, |cell| Word(cell.load(Ordering::Acquire)))
+    /// The word of a granule, whatever it says.
+    #[inline]
+    pub(crate) fn word(&self, granule: u32) -> Word {
+        self.find(granule).map_or(Word::UNUSED, |cell| Word(cell.load(Ordering::Acquire)))
     }
-}
-
-/// A block that was live when it was looked at.
-pub(crate) struct Found<'a> {
-    cell: &'a AtomicU64,
-    pub(crate) word: Word,
 }
 
 impl Found<'_> {
@@ -223,20 +168,4 @@ fn exchange(cell: &AtomicU64, from: Word, to: Word, torn: bool) -> bool {
         return true;
     }
     cell.compare_exchange(from.0, to.0, ACQUIRE_RELEASE, Ordering::Relaxed).is_ok()
-}
-
-/// Empty cells, or `None` if the heap refuses.
-fn cells<T>(count: usize) -> Option<Box<[Once<T>]>> {
-    let mut cells = Vec::new();
-    cells.try_reserve_exact(count).ok()?;
-    cells.resize_with(count, Once::new);
-    Some(cells.into_boxed_slice())
-}
-
-/// Unused words.
-fn words(count: usize) -> Result<Leaf, NoTable> {
-    let mut words = Vec::new();
-    words.try_reserve_exact(count).map_err(|_| NoTable)?;
-    words.resize_with(count, || AtomicU64::new(Word::UNUSED.0));
-    Ok(words.into_boxed_slice())
 }
