@@ -1,10 +1,12 @@
 //! Where the live blocks outside spans begin, for those who know an offset and no handle.
 //!
-//! Such blocks are mostly large, so that a word for each granule would be a cache miss and a
-//! fresh page each: a block that is at least a *region* long (the largest size that spans serve)
-//! is alone in beginning in its region, and has one entry there. The few shorter ones have an
-//! entry by granule. Entries are only written on the way of requests, under the lock that the
-//! block is allocated or freed under; a look needs no lock.
+//! Such blocks are few for the bytes they have, so that a word for each granule would be a cache
+//! miss and a fresh page each. Instead, a block is noted by *region*: it is alone in beginning in
+//! any region that is no longer than itself. There are regions of four lengths, and a block is
+//! noted in the longest that it fills, so that the table of a few large blocks is small and warm.
+//!
+//! Entries are only written on the way of requests, under the lock that the block is allocated
+//! or freed under; a look needs no lock.
 
 use alloc::boxed::Box;
 
@@ -12,18 +14,27 @@ use super::tables::{NoTable, cells, filled};
 use crate::range::{Handle, Shape, Stretch};
 use crate::sync::{AtomicU32, AtomicU64, Once, Ordering};
 
-/// Regions of a table that is made at a time, in powers of two.
-const TABLE_BITS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 12 };
+/// Regions of one granule; of the longest block that spans serve, or this; and of 16 and 256
+/// times as much. All in powers of two.
+const LEVELS: usize = 4;
+const LEAST_LONG: u32 = 4;
+const STEP: u32 = 4;
+
+/// Entries of a table that is made at a time, in powers of two: for regions of one granule, and
+/// for others a page.
+const GRANULES_TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 10 };
+const TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
 /// The starts of all live blocks outside spans.
 pub(crate) struct Starts {
-    by_region: Regions,
-    by_granule: Regions,
+    /// From the longest regions to the shortest.
+    levels: [Regions; LEVELS],
 }
 
 /// An entry for each 2^bits granules.
 struct Regions {
     bits: u32,
+    table_bits: u32,
     tables: Box<[Once<Box<[Entry]>>]>,
 }
 
@@ -40,16 +51,29 @@ struct Entry {
 impl Starts {
     /// Of a range: nothing is live.
     pub(crate) fn new(shape: &Shape) -> Result<Self, NoTable> {
-        let bits = shape.small_granules.max(1).ilog2();
+        let long = shape.small_granules.max(1).ilog2().max(LEAST_LONG);
+        let regions = |bits| Regions::new(shape.capacity, bits, TABLE);
         Ok(Self {
-            by_region: Regions::new(shape.capacity, bits)?,
-            by_granule: Regions::new(shape.capacity, 0)?,
+            levels: [
+                regions(long + 2 * STEP)?,
+                regions(long + STEP)?,
+                regions(long)?,
+                Regions::new(shape.capacity, 0, GRANULES_TABLE)?,
+            ],
         })
     }
 
+    /// The longest regions that a block fills one of.
     #[inline(always)]
     fn regions_for(&self, block: Stretch) -> &Regions {
-        if block.len >> self.by_region.bits != 0 { &self.by_region } else { &self.by_granule }
+        let [longest, longer, long, granules] = &self.levels;
+        if block.len >> longer.bits != 0 {
+            if block.len >> longest.bits != 0 { longest } else { longer }
+        } else if block.len >> long.bits != 0 {
+            long
+        } else {
+            granules
+        }
     }
 
     /// Notes a block, in a table that is made if there is none.
@@ -75,28 +99,28 @@ impl Starts {
 
     /// The handle of the live block that begins at a granule.
     pub(crate) fn live_at(&self, granule: u32) -> Option<Handle> {
-        let of = |regions: &Regions| regions.find(granule)?.read(granule);
-        of(&self.by_region).or_else(|| of(&self.by_granule))
+        self.levels.iter().find_map(|regions| regions.find(granule)?.read(granule))
     }
 }
 
 impl Regions {
-    fn new(capacity: u64, bits: u32) -> Result<Self, NoTable> {
-        Ok(Self { bits, tables: cells(capacity.div_ceil(1 << (bits + TABLE_BITS)))? })
+    fn new(capacity: u64, bits: u32, table_bits: u32) -> Result<Self, NoTable> {
+        let tables = cells(capacity.div_ceil(1 << (bits + table_bits)))?;
+        Ok(Self { bits, table_bits, tables })
     }
 
     #[inline(always)]
     fn find(&self, granule: u32) -> Option<&Entry> {
         let region = granule >> self.bits;
-        let table = self.tables.get((region >> TABLE_BITS) as usize)?.get()?;
-        table.get((region & ((1 << TABLE_BITS) - 1)) as usize)
+        let table = self.tables.get((region >> self.table_bits) as usize)?.get()?;
+        table.get((region & ((1 << self.table_bits) - 1)) as usize)
     }
 
     #[cold]
     fn make(&self, granule: u32) -> Result<&Entry, NoTable> {
-        let table = (granule >> self.bits >> TABLE_BITS) as usize;
+        let table = (granule >> self.bits >> self.table_bits) as usize;
         let table = self.tables.get(table).ok_or(NoTable)?;
-        table.try_call_once(|| filled(1 << TABLE_BITS, Entry::default))?;
+        table.try_call_once(|| filled(1 << self.table_bits, Entry::default))?;
         self.find(granule).ok_or(NoTable)
     }
 }
@@ -107,5 +131,37 @@ impl Entry {
         let start = self.start.load(Ordering::Acquire);
         let again = self.handle.load(Ordering::Relaxed);
         if start == granule && handle == again { Handle::from_raw(handle) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::{RangeConfig, Slot};
+
+    #[test]
+    fn blocks_of_every_length_are_found_where_they_begin_and_nowhere_else() {
+        for capacity_bytes in [1 << 20, 1 << 30] {
+            let shape = Shape::of(&RangeConfig::new(capacity_bytes)).unwrap();
+            let starts = Starts::new(&shape).unwrap();
+            // Side by side, each twice as long as the last, from an odd granule on.
+            let (mut start, mut len) = (3u32, 1u64);
+            let mut blocks = alloc::vec![];
+            while u64::from(start) + len <= shape.capacity {
+                let handle = Handle::with_bits(Slot::Node(len.ilog2()), 7);
+                blocks.push((Stretch { start, len }, handle));
+                starts.note(Stretch { start, len }, handle).unwrap();
+                start += u32::try_from(len).unwrap();
+                len *= 2;
+            }
+            for &(block, handle) in &blocks {
+                assert_eq!(starts.live_at(block.start), Some(handle));
+                assert_eq!(starts.live_at(block.start - 1).is_some(), block.len == 2);
+            }
+            for &(block, _) in &blocks {
+                starts.strike(block);
+                assert_eq!(starts.live_at(block.start), None);
+            }
+        }
     }
 }
