@@ -2,7 +2,9 @@
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
 use crossbeam_queue::ArrayQueue;
 use pool_core::{Block, HandleError, RangeConfig, SharedAllocator, SharedConfig};
@@ -30,8 +32,10 @@ fn take_all(
 
 /// Gives a block away, and waits while there are too many on their way.
 fn give(queue: &ArrayQueue<Block>, mut block: Block) {
+    let start = Instant::now();
     while let Err(back) = queue.push(block) {
         block = back;
+        assert!(start.elapsed() < Duration::from_secs(30), "nobody takes blocks out");
         thread::yield_now();
     }
 }
