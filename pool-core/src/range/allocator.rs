@@ -305,7 +305,12 @@ impl<S: Storage> OffsetAllocator<S> {
     /// The way of most requests, if this one may take it and finds something there.
     #[inline(always)]
     pub(crate) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
-        let len = Need::plain_len(request, &self.shape)?;
+        self.serve_len(Need::plain_len(request, &self.shape)?)
+    }
+
+    /// The same for a length that [`Need::plain_len`] found.
+    #[inline(always)]
+    pub(crate) fn serve_len(&mut self, len: u64) -> Option<Block> {
         let (Some(handle), start) = self.allocate_plainly(len) else { return None };
         let len = match handle.slot() {
             Slot::Node(_) => len,

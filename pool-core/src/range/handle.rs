@@ -75,6 +75,12 @@ impl Generation {
 
 const GRANULE_BIT: u64 = 1 << 32;
 
+/// Generation one of node zero.
+const UNREACHABLE: NonZeroU64 = match NonZeroU64::new(1 << 33) {
+    Some(bits) => bits,
+    None => NonZeroU64::MAX,
+};
+
 impl Handle {
     #[inline]
     pub(crate) fn new(slot: Slot, generation: Generation) -> Self {
@@ -89,8 +95,9 @@ impl Handle {
             Slot::Granule(granule) => GRANULE_BIT | u64::from(granule),
         };
         let bits = u64::from(generation_bits) << 33 | slot_bits;
-        // A generation is never zero, so neither is a handle; the fallback is unreachable.
-        Self(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MAX))
+        // A generation is never zero, so neither is a handle; the fallback is unreachable, and has
+        // the bits that let the compiler see which kind of slot a handle of either kind has.
+        Self(NonZeroU64::new(bits).unwrap_or(UNREACHABLE))
     }
 
     pub(crate) fn slot(self) -> Slot {

@@ -7,7 +7,7 @@ use super::config::SharedConfig;
 use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
-use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Request, Slot};
+use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Slot};
 
 /// A range that many threads use at once.
 ///
@@ -157,21 +157,27 @@ impl<T: Threads> SharedAllocator<T> {
         request: impl Into<Request>,
     ) -> Result<Block, AllocError> {
         let request = &request.into();
-        if let Some(class) = self.inner.classes.of(request)
+        let plain_len = Need::plain_len(request, self.inner.shape());
+        if let Some(class) = self.inner.classes.of_len(plain_len)
             && let Some(Some(handle)) = T::with_cache(self, |cache| cache.hit(owner, class))
         {
             return Ok(self.inner.describe(handle, class));
         }
-        self.allocate_slowly(owner, request)
+        self.allocate_slowly(owner, request, plain_len)
     }
 
     /// What is not a hit. Apart from it, so that a hit passes a number, not a whole result,
     /// through the platform's hands.
     #[inline(never)]
-    fn allocate_slowly(&self, owner: Owner, request: &Request) -> Result<Block, AllocError> {
-        let served = T::with_cache(self, |cache| match self.inner.classes.of(request) {
+    fn allocate_slowly(
+        &self,
+        owner: Owner,
+        request: &Request,
+        plain_len: Option<u64>,
+    ) -> Result<Block, AllocError> {
+        let served = T::with_cache(self, |cache| match self.inner.classes.of_len(plain_len) {
             Some(class) => cache.allocate_slowly(owner, class, request),
-            None => cache.allocate_large(request),
+            None => cache.allocate_large(request, plain_len),
         });
         served.unwrap_or_else(|| self.inner.allocate_loosely(owner, request))
     }

@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::stock::{SETS, Stock};
 use super::word::State;
-use crate::range::{AllocError, Block, Handle, HandleError, Request, Slot};
+use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape, Slot};
 use crate::sync::Lock;
 
 /// The first blocks of a class that a cache keeps; twice as many each time that this proves too
@@ -48,6 +48,7 @@ pub struct Cache<T: Threads = DefaultThreads> {
     allocator: Weak<()>,
     stock: Arc<Stock>,
     classes: Classes,
+    shape: Shape,
     /// The owner who came last, whose set is in use.
     owner: Owner,
     set: usize,
@@ -81,6 +82,7 @@ impl<T: Threads> Cache<T> {
         inner.stocks.lock().push(stock.clone());
         Self {
             classes: inner.classes,
+            shape: *inner.shape(),
             spare_bytes: inner.classes.cache_bytes(),
             inner,
             allocator,
@@ -143,7 +145,10 @@ impl<T: Threads> Cache<T> {
         request: impl Into<Request>,
     ) -> Result<Block, AllocError> {
         let request = &request.into();
-        let Some(class) = self.classes.of(request) else { return self.allocate_large(request) };
+        let plain_len = Need::plain_len(request, &self.shape);
+        let Some(class) = self.classes.of_len(plain_len) else {
+            return self.allocate_large(request, plain_len);
+        };
         match self.hit(owner, class) {
             Some(handle) => Ok(self.inner.describe(handle, class)),
             None => self.allocate_slowly(owner, class, request),
@@ -203,8 +208,12 @@ impl<T: Threads> Cache<T> {
 
     /// A block that no cache keeps.
     #[inline(never)]
-    pub(super) fn allocate_large(&mut self, request: &Request) -> Result<Block, AllocError> {
-        let result = self.inner.allocate_centrally(&mut self.home, request, &mut NoMore);
+    pub(super) fn allocate_large(
+        &mut self,
+        request: &Request,
+        plain_len: Option<u64>,
+    ) -> Result<Block, AllocError> {
+        let result = self.inner.allocate_centrally(&mut self.home, request, plain_len, &mut NoMore);
         if let Ok(block) = &result {
             self.count_large(block);
         }
@@ -252,7 +261,8 @@ impl<T: Threads> Cache<T> {
             wanted: bin.limit / 2,
             len: &mut bin.len,
         };
-        let result = self.inner.allocate_centrally(&mut self.home, request, &mut batch);
+        let plain_len = Need::plain_len(request, &self.shape);
+        let result = self.inner.allocate_centrally(&mut self.home, request, plain_len, &mut batch);
         match result.map(|block| (block.handle.slot(), block)) {
             Ok((Slot::Granule(_), _)) => self.stock.counts.allocated[class].add(1),
             // No span had room.

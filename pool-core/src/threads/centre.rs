@@ -196,21 +196,23 @@ impl<T: Threads> Centre<T> {
         self.lock(home.shard)
     }
 
-    /// Takes the lock of the shard that serves a request: a thread's own, or the range.
+    /// Takes the lock of the shard that serves a request: a thread's own, or the range. The
+    /// length is none if the request has wishes that are about the whole range.
     #[inline(always)]
-    fn lock_for(&self, home: &mut Home, request: &Request) -> (u32, Guard<'_, T>) {
+    fn lock_for(&self, home: &mut Home, plain_len: Option<u64>) -> (u32, Guard<'_, T>) {
         if home.shard == RANGE
             && let Some(mut guard) = self.shards[RANGE as usize].try_lock()
         {
             guard.locks += 1;
             return (RANGE, guard);
         }
-        self.lock_among_several(home, request)
+        self.lock_among_several(home, plain_len)
     }
 
     #[inline(never)]
-    fn lock_among_several(&self, home: &mut Home, request: &Request) -> (u32, Guard<'_, T>) {
-        if self.count() > 1 && self.fits_shards(request) {
+    fn lock_among_several(&self, home: &mut Home, plain_len: Option<u64>) -> (u32, Guard<'_, T>) {
+        let fits = plain_len.is_some_and(|len| len <= self.extent / REQUESTS_IN_EXTENT);
+        if self.count() > 1 && fits {
             let guard = self.lock_home(home);
             (home.shard, guard)
         } else {
@@ -218,25 +220,17 @@ impl<T: Threads> Centre<T> {
         }
     }
 
-    /// Whether a request may be cut from an extent: small enough, and without wishes that are
-    /// about the whole range.
-    #[inline(always)]
-    fn fits_shards(&self, request: &Request) -> bool {
-        Need::plain_len(request, &self.shape)
-            .is_some_and(|len| len <= self.extent / REQUESTS_IN_EXTENT)
-    }
-
-    /// What most requests take: a thread's shard, or the range for a large one, has a free block
-    /// at the first look. Under the same lock `more` gets as many of the same as it wants.
+    /// What most requests take, of a length in granules and no other wish: a thread's shard, or
+    /// the range for a large one, has a free block at the first look. Under the same lock `more` gets as many of the same as it wants.
     #[inline(always)]
     pub(crate) fn allocate_plainly(
         &self,
         home: &mut Home,
-        request: &Request,
+        len: u64,
         more: &mut impl More,
     ) -> Option<Given> {
-        let (shard, mut guard) = self.lock_for(home, request);
-        let block = guard.serve_plainly(request)?;
+        let (shard, mut guard) = self.lock_for(home, Some(len));
+        let block = guard.serve_len(len)?;
         self.note_use(&mut guard, shard);
         Self::serve_more(&mut guard, Given { shard, block }, more);
         Some(Given { shard, block })
@@ -252,7 +246,7 @@ impl<T: Threads> Centre<T> {
         request: &Request,
         more: &mut impl More,
     ) -> Result<Option<Given>, AllocError> {
-        match self.lock_for(home, request) {
+        match self.lock_for(home, Need::plain_len(request, &self.shape)) {
             (RANGE, guard) => self.serve(guard, RANGE, request, more),
             (shard, guard) => self.allocate_in_shard(guard, shard, request, more),
         }

@@ -1,6 +1,6 @@
 //! Which blocks are cached, and how many of them.
 
-use crate::range::{Request, Shape};
+use crate::range::Shape;
 
 /// The largest block that a cache keeps. Caching larger ones costs more memory than it saves
 /// time: ARCHITECTURE.md has the figures.
@@ -43,18 +43,11 @@ impl Classes {
         self.count as usize
     }
 
-    /// The class of a request, if its block may come from a cache.
+    /// The class of a request of a plain length, if its block may come from a cache.
     #[inline(always)]
-    pub(crate) fn of(&self, request: &Request) -> Option<usize> {
-        let plain = request.align_bytes.is_power_of_two()
-            && request.align_bytes >> self.granule_shift <= 1
-            && request.options.is_empty();
-        if !plain {
-            return None;
-        }
-        // The order of the next power of two is the length in bits of one less.
-        let last = request.size_bytes.checked_sub(1)? >> self.granule_shift;
-        let class = (last << 1 | 1).ilog2();
+    pub(crate) fn of_len(&self, plain_len: Option<u64>) -> Option<usize> {
+        // The order of the next power of two: lengths are from 1 to 2^32.
+        let class = (plain_len? * 2 - 1).checked_ilog2()?;
         (class < self.count).then_some(class as usize)
     }
 

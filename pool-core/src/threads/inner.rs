@@ -16,7 +16,8 @@ use super::tables::NoTable;
 use super::word::State;
 use super::words::Words;
 use crate::range::{
-    AllocError, Block, ConfigError, Handle, HandleError, Metadata, Request, Shape, Slot, Stretch,
+    AllocError, Block, ConfigError, Handle, HandleError, Metadata, Need, Request, Shape, Slot,
+    Stretch,
 };
 use crate::sync::{Counter, Lock};
 
@@ -80,9 +81,12 @@ impl<T: Threads> Inner<T> {
         &self,
         home: &mut Home,
         request: &Request,
+        plain_len: Option<u64>,
         more: &mut impl More,
     ) -> Result<Block, AllocError> {
-        if let Some(given) = self.centre.allocate_plainly(home, request, more) {
+        if let Some(len) = plain_len
+            && let Some(given) = self.centre.allocate_plainly(home, len, more)
+        {
             return self.admit(given);
         }
         let given = self.allocate_at_last(home, request, more)?;
@@ -210,7 +214,8 @@ impl<T: Threads> Inner<T> {
         request: &Request,
     ) -> Result<Block, AllocError> {
         let mut home = self.centre.home_of(owner);
-        let block = self.allocate_centrally(&mut home, request, &mut NoMore)?;
+        let plain_len = Need::plain_len(request, self.shape());
+        let block = self.allocate_centrally(&mut home, request, plain_len, &mut NoMore)?;
         self.loose.allocated.add_shared(1);
         self.loose.allocated_bytes.add_shared(block.size_bytes);
         Ok(block)

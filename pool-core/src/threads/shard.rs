@@ -38,10 +38,10 @@ impl Shard {
         Self { range, lent: Vec::new(), lent_granules: 0, locks: 0, waits: 0, seen_granules: 0 }
     }
 
-    /// Serves a request from this shard alone, at the first look.
+    /// Serves a request of a plain length from this shard alone, at the first look.
     #[inline(always)]
-    pub(crate) fn serve_plainly(&mut self, request: &Request) -> Option<Block> {
-        let block = self.range.serve_plainly(request)?;
+    pub(crate) fn serve_len(&mut self, len: u64) -> Option<Block> {
+        let block = self.range.serve_len(len)?;
         self.nameable(block).ok()
     }
 
