@@ -19,14 +19,14 @@ mod spinning;
 mod yielding;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 #[cfg(all(shuttle, not(loom)))]
-pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use shuttle::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(all(not(any(loom, shuttle, feature = "locked-words")), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicU16, AtomicU32};
 #[cfg(all(
     not(any(loom, shuttle)),
     any(feature = "locked-words", not(target_has_atomic = "64"))

@@ -258,10 +258,10 @@ impl<T: Threads> SharedAllocator<T> {
     pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
         match handle.slot() {
             Slot::Node(_) => self.inner.centre.block_outside(handle),
-            Slot::Granule(granule) => match self.inner.words.look(handle, granule) {
-                Some(found) => Ok(self.inner.describe(handle, found.word.order() as usize)),
-                None => Err(self.inner.words.why_not(granule)),
-            },
+            Slot::Granule(granule) => {
+                let cut = self.inner.words.look(handle, granule)?;
+                Ok(self.inner.describe(handle, cut.order() as usize))
+            }
         }
     }
 

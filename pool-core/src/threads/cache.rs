@@ -176,7 +176,7 @@ impl<T: Threads> Cache<T> {
             bin.len = bin.len.checked_sub(1)?;
             let hint = self.stock.hint(first + bin.len)?;
             // A flush may have been here; its hints are old then.
-            if self.inner.words.take(hint).is_some() {
+            if self.inner.words.take(hint) {
                 self.stock.counts.allocated.get(class)?.add(1);
                 return Some(hint);
             }
@@ -330,13 +330,13 @@ impl<T: Threads> Cache<T> {
     /// class.
     #[inline(always)]
     pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
-        let found = self.inner.words.look(handle, granule)?;
-        let class = self.classes.of_order(found.word.order())?;
+        let place = self.inner.words.find(granule)?;
+        let class = self.classes.of_order(place.cut().order())?;
         let &Bin { len, limit } = self.bins.get(class)?;
         if owner != self.owner || len >= limit {
             return None;
         }
-        let freed = found.free(State::Cached).ok()?;
+        let freed = place.free(handle, State::Cached).ok()?;
         self.keep(class, freed.handle(granule));
         self.stock.counts.freed.get(class)?.add(1);
         Some(class)
@@ -350,10 +350,8 @@ impl<T: Threads> Cache<T> {
         handle: Handle,
         granule: u32,
     ) -> Result<Block, HandleError> {
-        let Some(found) = self.inner.words.look(handle, granule) else {
-            return Err(self.inner.words.why_not(granule));
-        };
-        let Some(class) = self.classes.of_order(found.word.order()) else {
+        let cut = self.inner.words.look(handle, granule)?;
+        let Some(class) = self.classes.of_order(cut.order()) else {
             return self.count_freed(self.inner.free_in_span(handle, granule));
         };
         self.use_set_of(owner);
@@ -362,10 +360,8 @@ impl<T: Threads> Cache<T> {
             self.count_missed_free(class);
             return Ok(block);
         }
-        let Some(found) = self.inner.words.look(handle, granule) else {
-            return Err(HandleError::Stale);
-        };
-        let freed = found.free(State::Cached)?;
+        let place = self.inner.words.find(granule).ok_or(HandleError::Foreign)?;
+        let freed = place.free(handle, State::Cached)?;
         self.keep(class, freed.handle(granule));
         self.count_missed_free(class);
         Ok(self.inner.describe(handle, class))

@@ -32,7 +32,7 @@ const MOST_EXTENT_BYTES: u64 = 2 << 20;
 const REQUESTS_IN_EXTENT: u64 = 8;
 
 /// Extents that a shard keeps though they are idle.
-const IDLE_EXTENTS: u64 = 2;
+const IDLE_EXTENTS: u64 = 1;
 
 /// The most contentions that a thread bears before it looks for another shard.
 const MOST_PATIENCE: u32 = 1 << 10;

@@ -13,7 +13,7 @@ use super::platform::Threads;
 use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
 use super::tables::NoTable;
-use super::word::State;
+use super::word::{Cut, State};
 use super::words::Words;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Metadata, Need, Request, Shape, Slot,
@@ -151,7 +151,7 @@ impl<T: Threads> Inner<T> {
     #[inline(always)]
     pub(crate) fn word_of(&self, given: Given, state: State) -> Result<Handle, NoTable> {
         let order = given.block.size_bytes.trailing_zeros() - self.shape().granule_shift;
-        self.words.admit(self.granule_of(&given.block), state, given.shard, order)
+        self.words.admit(self.granule_of(&given.block), state, Cut::new(given.shard, order))
     }
 
     /// A block of a class.
@@ -180,17 +180,18 @@ impl<T: Threads> Inner<T> {
 
     /// Frees a block in a span, past all caches.
     pub(crate) fn free_in_span(&self, handle: Handle, granule: u32) -> Result<Block, HandleError> {
-        let found = self.words.look(handle, granule);
-        let word = found.ok_or_else(|| self.words.why_not(granule))?.free(State::Central)?;
-        self.centre.free_in_spans(core::iter::once((word.shard(), granule)));
-        Ok(self.describe(handle, word.order() as usize))
+        let place = self.words.find(granule).ok_or(HandleError::Foreign)?;
+        place.free(handle, State::Central)?;
+        let cut = place.cut();
+        self.centre.free_in_spans(core::iter::once((cut.shard(), granule)));
+        Ok(self.describe(handle, cut.order() as usize))
     }
 
     /// Takes the blocks that hints name, where they are not old, back to the centre.
     pub(crate) fn return_all(&self, hints: impl Iterator<Item = Handle>) {
         self.centre.free_in_spans(hints.filter_map(|hint| {
-            let word = self.words.steal(hint)?;
-            Some((word.shard(), hint.slot().index()))
+            let cut = self.words.steal(hint)?;
+            Some((cut.shard(), hint.slot().index()))
         }));
     }
 

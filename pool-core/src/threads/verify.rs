@@ -43,11 +43,13 @@ impl<T: Threads> SharedAllocator<T> {
                     State::Live
                 }
                 Slot::Granule(_) => {
-                    let word = inner.words.word(at);
-                    if (word.shard(), 1 << word.order()) != (shard, stretch.len) {
-                        return fault("a word tells another block than there is");
+                    let Some((state, cut)) = inner.words.state(at) else {
+                        return fault("a block without a word");
+                    };
+                    if (cut.shard(), 1 << cut.order()) != (shard, stretch.len) {
+                        return fault("a block is cut otherwise than its word says");
                     }
-                    word.state()
+                    state
                 }
             };
             match state {
