@@ -1,18 +1,20 @@
 //! Threads that free what others allocated.
 
-use core::{hint::black_box, iter};
+use core::hint::black_box;
 
 use crossbeam_utils::Backoff;
 use pool_core::Handle;
 use pool_mock::replay::Placer;
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Consumer, Producer, RingBuffer, chunks::ReadChunkIntoIter};
 
 use super::{Crowd, Job, Pass, Private, Room, own::MOST_GRANULES, together};
 use crate::churn::Churn;
 
 /// Handles that go through the queue at once. To pass one costs two transfers of a line between
 /// cores, some 100 ns; an allocation that a cache serves takes 5. Handed over one by one, all
-/// allocators would be as fast as the queue.
+/// allocators would be as fast as the queue. A batch is gathered before it is written to the
+/// queue, and copied out before its blocks are freed: an allocator's atomic steps would wait for
+/// the queue's lines to arrive, each for some, where all of a batch's can arrive at once.
 const BATCH: usize = 32;
 
 /// Blocks that a thread has live at once, or on their way to it: a queue full of them, and a batch
@@ -76,30 +78,23 @@ impl Job for RemoteFrees {
     fn pass<C: Crowd>(&self, crowd: &C, threads: u32, rounds: u32) -> Pass {
         together(self.parts::<C::Block>(threads), |(thread, sizes, end), line| {
             let mut hand = crowd.hand(thread);
+            let mut batch = Vec::with_capacity(BATCH);
             let operations = sizes.len() as u64 * u64::from(rounds);
             match end {
                 End::Front(mut front) => line.lap(operations, || {
                     let mut refused = 0;
                     for sizes in batches(sizes, rounds) {
-                        send(
-                            &mut front,
-                            sizes.iter().map(|granules| {
-                                let block = hand.place(u64::from(*granules));
-                                refused += u64::from(block.is_none());
-                                block
-                            }),
-                        );
+                        batch.extend(sizes.iter().map(|granules| hand.place((*granules).into())));
+                        refused += batch.iter().filter(|block| block.is_none()).count() as u64;
+                        send(&mut front, batch.drain(..));
                     }
                     refused
                 }),
                 // What was refused is counted by the thread that asked.
                 End::Back(mut back) => line.lap(operations, || {
                     for _ in batches(sizes, rounds) {
-                        receive(&mut back, |block| {
-                            if let Some(block) = block {
-                                hand.release(block);
-                            }
-                        });
+                        receive(&mut back, |blocks| batch.extend(blocks));
+                        batch.drain(..).flatten().for_each(|block| hand.release(block));
                     }
                     0
                 }),
@@ -110,24 +105,26 @@ impl Job for RemoteFrees {
     fn pass_in_private(&self, private: &Private, threads: u32, rounds: u32) -> Pass {
         together(self.parts::<Handle>(threads), |(thread, sizes, end), line| {
             let mut hand = private.hand(thread);
-            let mut blocks = Vec::with_capacity(BATCH);
+            let (mut own, mut batch) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
             let operations = sizes.len() as u64 * u64::from(rounds);
             match end {
                 End::Front(mut front) => line.lap(operations, || {
                     let mut refused = 0;
                     for sizes in batches(sizes, rounds) {
-                        refused += exchange(&mut hand, sizes, &mut blocks);
-                        send(&mut front, iter::zip(&blocks, &blocks).flat_map(|(a, b)| [*a, *b]));
+                        refused += exchange(&mut hand, sizes, &mut own);
+                        batch.extend(own.iter().flat_map(|handle| [*handle; 2]));
+                        send(&mut front, batch.drain(..));
                     }
                     refused
                 }),
                 End::Back(mut back) => line.lap(operations, || {
                     let mut refused = 0;
                     for sizes in batches(sizes, rounds) {
-                        receive(&mut back, |handle| {
+                        receive(&mut back, |handles| batch.extend(handles));
+                        batch.drain(..).flatten().for_each(|handle| {
                             black_box(handle);
                         });
-                        refused += exchange(&mut hand, sizes, &mut blocks);
+                        refused += exchange(&mut hand, sizes, &mut own);
                     }
                     refused
                 }),
@@ -173,11 +170,11 @@ fn send<T>(front: &mut Producer<Option<T>>, batch: impl Iterator<Item = Option<T
 }
 
 /// Waits for a batch, then takes it out.
-fn receive<T>(back: &mut Consumer<Option<T>>, each: impl FnMut(Option<T>)) {
+fn receive<T>(back: &mut Consumer<Option<T>>, take: impl FnOnce(ReadChunkIntoIter<'_, Option<T>>)) {
     let backoff = Backoff::new();
     loop {
         if let Ok(batch) = back.read_chunk(BATCH) {
-            batch.into_iter().for_each(each);
+            take(batch.into_iter());
             return;
         }
         backoff.snooze();
