@@ -4,7 +4,7 @@ use crate::range::Shape;
 
 /// The largest block that a cache keeps. Caching larger ones costs more memory than it saves
 /// time: ARCHITECTURE.md has the figures.
-const MOST_BYTES: u64 = 16 << 10;
+const MOST_BYTES: u64 = 64 << 10;
 
 /// The most classes: at granules of 16 bytes, 2^0 to 2^10 granules.
 pub(crate) const MOST_CLASSES: usize = 11;

@@ -45,12 +45,14 @@ fn give(queue: &ArrayQueue<Block>, mut block: Block) {
 fn p031_a_thread_that_only_frees_does_not_hoard() {
     const PRODUCERS: usize = 4;
     const HELD: usize = 1024;
+    const CACHE_BYTES: u64 = 64 * KIB;
     for explicit in [false, true] {
         // Live are 4 MiB at the most, 1 KiB for each block; the range has half as much again.
         let range = RangeConfig::new(6 * MIB + 256 * KIB);
-        let shared = shared(SharedConfig::new(range).cache_bytes(64 * KIB));
+        let shared = shared(SharedConfig::new(range).cache_bytes(CACHE_BYTES));
         let queue = ArrayQueue::new(64);
         let done = AtomicUsize::new(0);
+        let (all_freed, all_read) = (Gate::new(PRODUCERS + 1), Gate::new(PRODUCERS + 1));
         on_threads(PRODUCERS + 1, |number| {
             let mut cache = shared.cache();
             if number == PRODUCERS {
@@ -61,25 +63,32 @@ fn p031_a_thread_that_only_frees_does_not_hoard() {
                         shared.free(block.handle())
                     };
                     assert_eq!(freed, Ok(block));
-                    let cached_bytes = shared.stats().cached_bytes;
-                    assert!(cached_bytes <= 2 * MIB, "{cached_bytes}");
                 });
-                return;
+            } else {
+                let mut ask = || {
+                    let answer = if explicit { cache.allocate(592) } else { shared.allocate(592) };
+                    answer.expect("half as much again as is live is enough")
+                };
+                let mut held: Vec<_> = (0..HELD).map(|_| ask()).collect();
+                for turn in 0..4 * HELD {
+                    let place = turn * 7 % HELD;
+                    give(&queue, held[place]);
+                    held[place] = ask();
+                }
+                for block in held {
+                    give(&queue, block);
+                }
+                done.fetch_add(1, Ordering::Release);
             }
-            let mut ask = || {
-                let answer = if explicit { cache.allocate(592) } else { shared.allocate(592) };
-                answer.expect("half as much again as is live is enough")
-            };
-            let mut held: Vec<_> = (0..HELD).map(|_| ask()).collect();
-            for turn in 0..4 * HELD {
-                let place = turn * 7 % HELD;
-                give(&queue, held[place]);
-                held[place] = ask();
+            all_freed.wait();
+            if number == PRODUCERS {
+                // Nobody works, and every cache is still there.
+                let stats = shared.stats();
+                assert_eq!(stats.live_blocks, 0);
+                let most = (PRODUCERS as u64 + 2) * CACHE_BYTES;
+                assert!(stats.cached_bytes <= most, "{stats:?}");
             }
-            for block in held {
-                give(&queue, block);
-            }
-            done.fetch_add(1, Ordering::Release);
+            all_read.wait();
         });
         assert_empty(&shared);
     }
