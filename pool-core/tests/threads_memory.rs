@@ -1,5 +1,5 @@
 //! Plain memory in the hands of those who hold the blocks: what orders their accesses is the
-//! allocator alone. Under ThreadSanitizer a free that does not happen before the next allocation
+//! allocator alone. Under a race detector a free that does not happen before the next allocation
 //! of the same place is a data race here.
 
 use core::cell::UnsafeCell;
