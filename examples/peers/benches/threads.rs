@@ -6,8 +6,10 @@
 //! counts. Each pass is on an allocator of its own, and takes about as long as `--milliseconds`
 //! says: passes that do not count find how many rounds that are.
 //!
-//! With fewer cores than threads, a pass should be long beside the time for which the system lets
-//! a thread run, some milliseconds.
+//! Where the machine has other work, the system may keep all threads on one processor for a while:
+//! `chrt -r 1 PROGRAM` (the program is under `target/release/deps`) gives them all they can use.
+//! With fewer processors than threads, a pass should be long beside the time for which the system
+//! lets a thread run, some milliseconds.
 
 use core::{error::Error, time::Duration};
 use std::{

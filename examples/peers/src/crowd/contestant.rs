@@ -1,6 +1,6 @@
 //! Who takes part.
 
-use core::error::Error;
+use core::{error::Error, slice};
 
 use clap::ValueEnum;
 use pool_core::Work;
@@ -66,13 +66,13 @@ impl Contestant {
             Self::Caches => {
                 let crowd = Caches::new(&room)?;
                 let pass = job.pass(&crowd, threads, rounds);
-                books::check(crowd.shared())?;
+                books::check(&pass, slice::from_ref(crowd.shared()))?;
                 (pass, Some(crowd.shared().stats().work))
             }
             Self::Locals => {
                 let crowd = Locals::new(&room)?;
                 let pass = job.pass(&crowd, threads, rounds);
-                books::check(crowd.shared())?;
+                books::check(&pass, slice::from_ref(crowd.shared()))?;
                 (pass, Some(crowd.shared().stats().work))
             }
             Self::Mutex => (job.pass(&Locked::new(&room)?, threads, rounds), None),
@@ -80,7 +80,7 @@ impl Contestant {
             Self::Private => {
                 let crowd = Private::new(&room)?;
                 let pass = job.pass_in_private(&crowd, threads, rounds);
-                crowd.each().iter().try_for_each(books::check)?;
+                books::check(&pass, crowd.each())?;
                 (pass, None)
             }
         };

@@ -34,7 +34,7 @@ mod remote;
 pub mod report;
 mod start;
 
-pub use books::Lost;
+pub use books::Wrong;
 pub use contestant::{Contestant, Outcome};
 pub use copies::Copies;
 pub use foreign::{Hosted, Locked, LockedHand};

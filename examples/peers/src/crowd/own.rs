@@ -3,10 +3,17 @@
 use pool_mock::replay::Placer as _;
 
 use super::{Crowd, Job, Pass, Room, together};
-use crate::churn::{Churn, Exchange};
+use crate::{
+    churn::{Churn, Exchange},
+    ours::GRANULE_BYTES,
+};
 
-/// The largest block: 64 granules of 256 bytes are 16 KiB, the most that caches keep.
+/// The largest block: 64 granules of 256 bytes are 16 KiB. Caches keep all of these.
 pub(super) const MOST_GRANULES: u32 = 64;
+
+/// The capacity for each thread, 1 GiB, as a device has some to spare for each. What is free on
+/// its way between threads is bounded by a part of the capacity.
+pub(super) const GRANULES_EACH: u64 = (1 << 30) / GRANULE_BYTES;
 
 /// Exchanges in a round: too many for the processor to learn their order, and a list that its
 /// second-level cache holds.
@@ -49,7 +56,7 @@ impl OwnFrees {
 
 impl Job for OwnFrees {
     fn room(&self, threads: u32) -> Room {
-        Room { threads, granules_each: 1 << 20, blocks_each: 64, owners: false }
+        Room { threads, granules_each: GRANULES_EACH, blocks_each: 64, owners: false }
     }
 
     fn pass<C: Crowd>(&self, crowd: &C, threads: u32, rounds: u32) -> Pass {

@@ -7,7 +7,11 @@ use pool_core::Handle;
 use pool_mock::replay::Placer;
 use rtrb::{Consumer, Producer, RingBuffer, chunks::ReadChunkIntoIter};
 
-use super::{Crowd, Job, Pass, Private, Room, own::MOST_GRANULES, together};
+use super::{
+    Crowd, Job, Pass, Private, Room,
+    own::{GRANULES_EACH, MOST_GRANULES},
+    together,
+};
 use crate::churn::Churn;
 
 /// Handles that go through the queue at once. To pass one costs two transfers of a line between
@@ -72,7 +76,7 @@ impl RemoteFrees {
 
 impl Job for RemoteFrees {
     fn room(&self, threads: u32) -> Room {
-        Room { threads, granules_each: 1 << 20, blocks_each: MOST_LIVE, owners: false }
+        Room { threads, granules_each: GRANULES_EACH, blocks_each: MOST_LIVE, owners: false }
     }
 
     fn pass<C: Crowd>(&self, crowd: &C, threads: u32, rounds: u32) -> Pass {
