@@ -19,14 +19,14 @@ mod spinning;
 mod yielding;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(all(shuttle, not(loom)))]
-pub(crate) use shuttle::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(all(not(any(loom, shuttle, feature = "locked-words")), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicU16, AtomicU32};
 #[cfg(all(
     not(any(loom, shuttle)),
     any(feature = "locked-words", not(target_has_atomic = "64"))
@@ -45,3 +45,10 @@ pub(crate) use padded::Padded;
 pub use spinning::Spinning;
 #[cfg(feature = "std")]
 pub use yielding::Yielding;
+
+/// A number that no other call in this process gets, until 2^32 have been made.
+pub(crate) fn instance_number() -> u32 {
+    // Not one that a model checker knows: nothing is decided by it.
+    static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

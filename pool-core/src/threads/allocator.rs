@@ -258,10 +258,16 @@ impl<T: Threads> SharedAllocator<T> {
     pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
         match handle.slot() {
             Slot::Node(_) => self.inner.centre.block_outside(handle),
-            Slot::Granule(granule) => {
-                let cut = self.inner.words.look(handle, granule)?;
-                Ok(self.inner.describe(handle, cut.order() as usize))
-            }
+            Slot::Granule(granule) => match self.inner.words.live_at(granule) {
+                Some(word) if word.handle(granule) == handle => {
+                    Ok(self.inner.describe(handle, word.cut().order() as usize))
+                }
+                _ => {
+                    // Unused or another generation's, or free and not given yet.
+                    let error = self.inner.words.find(handle, granule).err();
+                    Err(error.unwrap_or(HandleError::Stale))
+                }
+            },
         }
     }
 
@@ -288,7 +294,8 @@ impl<T: Threads> SharedAllocator<T> {
         let granule = offset_bytes >> shape.granule_shift;
         let granule = u32::try_from(granule).ok()?;
         let (words, starts) = (&self.inner.words, &self.inner.starts);
-        let handle = words.live_at(granule).or_else(|| starts.live_at(granule))?;
+        let in_span = words.live_at(granule).map(|word| word.handle(granule));
+        let handle = in_span.or_else(|| starts.live_at(granule))?;
         (shape.bytes(granule.into()) == offset_bytes).then_some(handle)
     }
 

@@ -9,7 +9,6 @@ use super::inner::Inner;
 use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::stock::{SETS, Stock};
-use super::word::State;
 use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape, Slot};
 use crate::sync::Lock;
 
@@ -52,7 +51,7 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// The owner who came last, whose set is in use.
     owner: Owner,
     set: usize,
-    /// The bins of the set in use, and the place of their hints.
+    /// The bins of the set in use, and their first slot.
     bins: [Bin; MOST_CLASSES],
     first: usize,
     /// All sets; the bins of the one in use are kept above.
@@ -161,24 +160,24 @@ impl<T: Threads> Cache<T> {
         if owner == self.owner { self.take(class) } else { None }
     }
 
-    /// The place of the first hint of a class.
+    /// The first slot of a class.
     #[inline(always)]
-    fn place_of(&self, class: usize) -> usize {
+    fn slot_of(&self, class: usize) -> usize {
         self.first + class * MOST_DEPTH
     }
 
     /// Gives out the block that was cached last.
     #[inline(always)]
     fn take(&mut self, class: usize) -> Option<Handle> {
-        let first = self.place_of(class);
+        let first = self.slot_of(class);
         let bin = self.bins.get_mut(class)?;
         loop {
             bin.len = bin.len.checked_sub(1)?;
-            let hint = self.stock.hint(first + bin.len)?;
-            // A flush may have been here; its hints are old then.
-            if self.inner.words.take(hint) {
+            // A flush may have been here: then the slot is empty.
+            if let Some(handle) = self.stock.take(first + bin.len) {
+                self.inner.words.give(handle);
                 self.stock.counts.allocated.get(class)?.add(1);
-                return Some(hint);
+                return Some(handle);
             }
         }
     }
@@ -228,12 +227,12 @@ impl<T: Threads> Cache<T> {
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
     fn receive(&mut self, class: usize, owner: Owner) -> bool {
-        let first = self.place_of(class);
+        let first = self.slot_of(class);
         let mut len = 0;
         let stock = &self.stock;
-        let mut each = |hint| {
+        let mut each = |block| {
             if len < MOST_DEPTH {
-                stock.set_hint(first + len, hint);
+                stock.put(first + len, block);
                 len += 1;
             }
         };
@@ -252,7 +251,7 @@ impl<T: Threads> Cache<T> {
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
     fn refill(&mut self, class: usize, request: &Request) -> Result<Block, AllocError> {
-        let first = self.place_of(class);
+        let first = self.slot_of(class);
         let bin = &mut self.bins[class];
         let mut batch = Batch {
             inner: &self.inner,
@@ -330,14 +329,14 @@ impl<T: Threads> Cache<T> {
     /// class.
     #[inline(always)]
     pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
-        let place = self.inner.words.find(granule)?;
-        let class = self.classes.of_order(place.cut().order())?;
+        let found = self.inner.words.find(handle, granule).ok()?;
+        let class = self.classes.of_order(found.cut().order())?;
         let &Bin { len, limit } = self.bins.get(class)?;
         if owner != self.owner || len >= limit {
             return None;
         }
-        let freed = place.free(handle, State::Cached).ok()?;
-        self.keep(class, freed.handle(granule));
+        let block = found.free(granule).ok()?;
+        self.keep(class, block);
         self.stock.counts.freed.get(class)?.add(1);
         Some(class)
     }
@@ -350,7 +349,7 @@ impl<T: Threads> Cache<T> {
         handle: Handle,
         granule: u32,
     ) -> Result<Block, HandleError> {
-        let cut = self.inner.words.look(handle, granule)?;
+        let cut = self.inner.words.find(handle, granule)?.cut();
         let Some(class) = self.classes.of_order(cut.order()) else {
             return self.count_freed(self.inner.free_in_span(handle, granule));
         };
@@ -360,9 +359,8 @@ impl<T: Threads> Cache<T> {
             self.count_missed_free(class);
             return Ok(block);
         }
-        let place = self.inner.words.find(granule).ok_or(HandleError::Foreign)?;
-        let freed = place.free(handle, State::Cached)?;
-        self.keep(class, freed.handle(granule));
+        let block = self.inner.words.find(handle, granule)?.free(granule)?;
+        self.keep(class, block);
         self.count_missed_free(class);
         Ok(self.inner.describe(handle, class))
     }
@@ -389,10 +387,10 @@ impl<T: Threads> Cache<T> {
     }
 
     #[inline(always)]
-    fn keep(&mut self, class: usize, hint: Handle) {
-        let first = self.place_of(class);
+    fn keep(&mut self, class: usize, block: Handle) {
+        let first = self.slot_of(class);
         if let Some(bin) = self.bins.get_mut(class) {
-            self.stock.set_hint(first + bin.len, hint);
+            self.stock.put(first + bin.len, block);
             bin.len += 1;
         }
     }
@@ -430,24 +428,19 @@ impl<T: Threads> Cache<T> {
         }
     }
 
-    /// Passes the blocks that were cached first on: a magazine to the depot, or, if that is full,
+    /// Passes the blocks that were cached last on: a magazine to the depot, or, if that is full,
     /// to the centre.
     fn pass_on(&mut self, class: usize) {
         let len = self.bins[class].len;
-        let first = self.place_of(class);
-        let count = self.classes.magazine_len(class).min(len);
-        let hints = (first..first + count).filter_map(|place| self.stock.hint(place));
-        if self.inner.depot.put(class, self.owner, hints.clone()) {
+        let left = len - self.classes.magazine_len(class).min(len);
+        let first = self.slot_of(class);
+        let blocks = || (first + left..first + len).filter_map(|slot| self.stock.take(slot));
+        if self.inner.depot.put(class, self.owner, blocks()) {
             self.stock.counts.magazines.add(1);
         } else {
-            self.inner.return_all(hints);
+            self.inner.return_all(blocks());
         }
-        for place in first + count..first + len {
-            if let Some(hint) = self.stock.hint(place) {
-                self.stock.set_hint(place - count, hint);
-            }
-        }
-        self.bins[class].len = len - count;
+        self.bins[class].len = left;
     }
 
     /// Makes an owner's set the one in use; if no set is the owner's, the next one is emptied for
@@ -477,8 +470,8 @@ impl<T: Threads> Cache<T> {
         let first = self.stock.first_of(set);
         for (class, bin) in bins.iter().enumerate().take(self.classes.count()) {
             let first = first + class * MOST_DEPTH;
-            let places = first..first + bin.len;
-            self.inner.return_all(places.filter_map(|place| self.stock.hint(place)));
+            let slots = first..first + bin.len;
+            self.inner.return_all(slots.filter_map(|slot| self.stock.take(slot)));
             self.spare_bytes += bin.limit as u64 * self.classes.bytes(class);
         }
         self.spare_bytes = self.spare_bytes.min(self.classes.cache_bytes());
@@ -567,8 +560,8 @@ impl<T: Threads> More for Batch<'_, T> {
     }
 
     fn take(&mut self, given: Given) -> bool {
-        let Ok(hint) = self.inner.word_of(given, State::Cached) else { return false };
-        self.stock.set_hint(self.first + *self.len, hint);
+        let Ok(block) = self.inner.word_of(given) else { return false };
+        self.stock.put(self.first + *self.len, block);
         *self.len += 1;
         true
     }

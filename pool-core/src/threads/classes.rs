@@ -13,7 +13,7 @@ pub(crate) const MOST_CLASSES: usize = 11;
 pub(crate) const MOST_DEPTH: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64 };
 
 /// A class has this part of a cache's bytes, so that one owner never fills it.
-const CLASS_SHARE: u64 = 4;
+pub(crate) const CLASS_SHARE: u64 = 4;
 
 /// The classes of blocks that are cached: one for each power of two of granules, as spans cut
 /// them.

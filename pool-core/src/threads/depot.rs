@@ -13,12 +13,12 @@ use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded};
 /// meeting others.
 const BUCKETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
-/// A magazine in the depot: hints of cached blocks of one class and one owner.
+/// A magazine in the depot: cached blocks of one class and one owner.
 struct Magazine {
     below: AtomicU32,
     owner: AtomicU32,
     len: AtomicU32,
-    hints: Box<[AtomicU64]>,
+    slots: Box<[AtomicU64]>,
 }
 
 impl Links for [Magazine] {
@@ -74,11 +74,11 @@ impl Depot {
         &self,
         class: usize,
         owner: Owner,
-        hints: impl Iterator<Item = Handle>,
+        blocks: impl Iterator<Item = Handle>,
     ) -> bool {
         let Some(shelf) = self.shelves.get(class) else { return false };
         let Some(item) = shelf.empty.pop(&*self.magazines, &self.retries) else { return false };
-        self.magazines[item as usize].fill(owner, hints);
+        self.magazines[item as usize].fill(owner, blocks);
         shelf.full[bucket(owner)].push(&*self.magazines, item, &self.retries);
         true
     }
@@ -94,7 +94,7 @@ impl Depot {
             full.push(&*self.magazines, item, &self.retries);
             return false;
         }
-        magazine.hints().for_each(each);
+        magazine.blocks().for_each(each);
         shelf.empty.push(&*self.magazines, item, &self.retries);
         true
     }
@@ -106,7 +106,7 @@ impl Depot {
                 // At most as many as there are: others may put in as fast as this takes out.
                 for _ in 0..self.magazines.len() {
                     let Some(item) = full.pop(&*self.magazines, &self.retries) else { break };
-                    self.magazines[item as usize].hints().for_each(&mut each);
+                    self.magazines[item as usize].blocks().for_each(&mut each);
                     shelf.empty.push(&*self.magazines, item, &self.retries);
                 }
             }
@@ -121,14 +121,14 @@ impl Depot {
 
 impl Magazine {
     fn new(len: usize) -> Option<Self> {
-        let mut hints = Vec::new();
-        hints.try_reserve_exact(len).ok()?;
-        hints.resize_with(len, || AtomicU64::new(0));
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(len).ok()?;
+        slots.resize_with(len, || AtomicU64::new(0));
         Some(Self {
             below: AtomicU32::new(0),
             owner: AtomicU32::new(0),
             len: AtomicU32::new(0),
-            hints: hints.into_boxed_slice(),
+            slots: slots.into_boxed_slice(),
         })
     }
 
@@ -137,21 +137,21 @@ impl Magazine {
     }
 
     /// Writes what is in it. Nobody else looks until it is pushed.
-    fn fill(&self, owner: Owner, hints: impl Iterator<Item = Handle>) {
+    fn fill(&self, owner: Owner, blocks: impl Iterator<Item = Handle>) {
         self.owner.store(owner.0, Ordering::Relaxed);
         let mut len = 0;
-        for (place, hint) in self.hints.iter().zip(hints) {
-            place.store(hint.to_raw(), Ordering::Relaxed);
+        for (slot, block) in self.slots.iter().zip(blocks) {
+            slot.store(block.to_raw(), Ordering::Relaxed);
             len += 1;
         }
         self.len.store(len, Ordering::Relaxed);
     }
 
     /// Reads what is in it, once it was popped.
-    fn hints(&self) -> impl Iterator<Item = Handle> + '_ {
+    fn blocks(&self) -> impl Iterator<Item = Handle> + '_ {
         let len = self.len.load(Ordering::Relaxed) as usize;
-        let places = self.hints.iter().take(len);
-        places.filter_map(|place| Handle::from_raw(place.load(Ordering::Relaxed)))
+        let slots = self.slots.iter().take(len);
+        slots.filter_map(|slot| Handle::from_raw(slot.load(Ordering::Relaxed)))
     }
 }
 

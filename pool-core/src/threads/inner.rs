@@ -13,7 +13,7 @@ use super::platform::Threads;
 use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
 use super::tables::NoTable;
-use super::word::{Cut, State};
+use super::word::Cut;
 use super::words::Words;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Metadata, Need, Request, Shape, Slot,
@@ -136,8 +136,11 @@ impl<T: Threads> Inner<T> {
     }
 
     fn admit_in_span(&self, given: Given) -> Result<Block, AllocError> {
-        match self.word_of(given, State::Live) {
-            Ok(handle) => Ok(Block { handle, ..given.block }),
+        match self.word_of(given) {
+            Ok(handle) => {
+                self.words.give(handle);
+                Ok(Block { handle, ..given.block })
+            }
             Err(NoTable) => {
                 let granule = self.granule_of(&given.block);
                 self.centre.free_in_spans(core::iter::once((given.shard, granule)));
@@ -147,11 +150,11 @@ impl<T: Threads> Inner<T> {
     }
 
     /// Writes the word of a block in a span that the centre gave out: the handle that the
-    /// program knows it by.
+    /// program will know it by.
     #[inline(always)]
-    pub(crate) fn word_of(&self, given: Given, state: State) -> Result<Handle, NoTable> {
+    pub(crate) fn word_of(&self, given: Given) -> Result<Handle, NoTable> {
         let order = given.block.size_bytes.trailing_zeros() - self.shape().granule_shift;
-        self.words.admit(self.granule_of(&given.block), state, Cut::new(given.shard, order))
+        self.words.admit(self.granule_of(&given.block), Cut::new(given.shard, order))
     }
 
     /// A block of a class.
@@ -180,18 +183,18 @@ impl<T: Threads> Inner<T> {
 
     /// Frees a block in a span, past all caches.
     pub(crate) fn free_in_span(&self, handle: Handle, granule: u32) -> Result<Block, HandleError> {
-        let place = self.words.find(granule).ok_or(HandleError::Foreign)?;
-        place.free(handle, State::Central)?;
-        let cut = place.cut();
+        let found = self.words.find(handle, granule)?;
+        let cut = found.cut();
+        found.free(granule)?;
         self.centre.free_in_spans(core::iter::once((cut.shard(), granule)));
         Ok(self.describe(handle, cut.order() as usize))
     }
 
-    /// Takes the blocks that hints name, where they are not old, back to the centre.
-    pub(crate) fn return_all(&self, hints: impl Iterator<Item = Handle>) {
-        self.centre.free_in_spans(hints.filter_map(|hint| {
-            let cut = self.words.steal(hint)?;
-            Some((cut.shard(), hint.slot().index()))
+    /// Takes cached blocks back to the centre, which the caller has taken out of their slots.
+    pub(crate) fn return_all(&self, blocks: impl Iterator<Item = Handle>) {
+        self.centre.free_in_spans(blocks.map(|block| {
+            let granule = block.slot().index();
+            (self.words.cut(granule).shard(), granule)
         }));
     }
 
@@ -199,13 +202,13 @@ impl<T: Threads> Inner<T> {
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
         for stock in stocks.iter() {
-            self.return_all(stock.hints());
+            self.return_all(stock.take_all());
         }
         self.drain_depot();
     }
 
     fn drain_depot(&self) {
-        self.depot.drain(|hint| self.return_all(core::iter::once(hint)));
+        self.depot.drain(|block| self.return_all(core::iter::once(block)));
     }
 
     /// Allocates for a call that names no cache.

@@ -9,14 +9,14 @@
 //! | `platform`, `local` | the lock and the place for a cache that a platform offers |
 //! | `cache`, `classes`, `stock` | free small blocks, kept by one thread at a time |
 //! | `depot`, `stack` | whole magazines that pass between caches without a lock |
-//! | `word`, `words` | the atomic word of each block in a span, which decides whose it is |
+//! | `word`, `words` | the atomic word of each block in a span, which decides its frees |
 //! | `names`, `starts` | blocks outside spans: their handles, and where they begin |
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
 //!
-//! What a cache or a magazine holds are *hints*: a block and the generation it had when it was
-//! cached. Whoever wants the block wins it by its word, so that a flush takes blocks out of the
-//! caches of threads that sleep, and no cache needs a lock.
+//! A cached block is in one slot of a cache or in one magazine, and whoever takes it out of there
+//! has it: so that a flush takes blocks out of the caches of threads that sleep, and no cache
+//! needs a lock.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -37,6 +37,8 @@ mod depot;
 mod inner;
 #[cfg(feature = "std")]
 mod local;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod names;
 mod owner;
 mod platform;

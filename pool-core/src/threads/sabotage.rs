@@ -5,18 +5,25 @@
 
 use crate::sync::Ordering;
 
-/// How a block changes hands: what its last hand did is seen by the next. (`relaxed_word`)
-pub(crate) const ACQUIRE_RELEASE: Ordering =
-    if cfg!(pool_sabotage = "relaxed_word") { Ordering::Relaxed } else { Ordering::AcqRel };
-
 /// A free looks and then stores, in two steps. (`torn_free`)
 pub(crate) const TORN_FREE: bool = cfg!(pool_sabotage = "torn_free");
 
-/// A cache gives a block out in two steps. (`torn_take`)
+/// A block keeps its generation when it is freed. (`lost_generation`)
+pub(crate) const LOSES_GENERATIONS: bool = cfg!(pool_sabotage = "lost_generation");
+
+/// A cache takes a block out of its slot in two steps. (`torn_take`)
 pub(crate) const TORN_TAKE: bool = cfg!(pool_sabotage = "torn_take");
 
-/// A block keeps its generation when it changes hands. (`lost_generation`)
-pub(crate) const LOSES_GENERATIONS: bool = cfg!(pool_sabotage = "lost_generation");
+/// A flush takes a block out of a slot in two steps. (`torn_steal`)
+pub(crate) const TORN_STEAL: bool = cfg!(pool_sabotage = "torn_steal");
+
+/// A block is put into a slot without what its last hand did. (`relaxed_put`)
+pub(crate) const PUT: Ordering =
+    if cfg!(pool_sabotage = "relaxed_put") { Ordering::Relaxed } else { Ordering::Release };
+
+/// A block is taken out of a slot without what its last hand did. (`relaxed_take`)
+pub(crate) const TAKE: Ordering =
+    if cfg!(pool_sabotage = "relaxed_take") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The head of a stack carries no tag. (`no_tag`)
 pub(crate) const TAG_STEP: u64 = if cfg!(pool_sabotage = "no_tag") { 0 } else { 1 << 32 };

@@ -1,21 +1,24 @@
-//! What others may see and take of a cache: its hints and its counters.
+//! What others may see and take of a cache: its blocks and its counters.
 
 use alloc::boxed::Box;
 
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
+use super::sabotage::{PUT, TAKE, TORN_STEAL, TORN_TAKE};
 use crate::range::Handle;
 use crate::sync::{AtomicU64, Counter, Ordering};
 
 /// Owners whose blocks a cache keeps apart at a time.
 pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 
-/// The hints of a cache and what it counts. Only the cache writes; a flush reads the hints and
-/// takes the blocks that they name, by the blocks' words, so that what it leaves behind are
-/// hints that are old.
+/// The blocks of a cache and what it counts.
+///
+/// A block is in one slot, and whoever takes it out of there has it: the cache itself, or a
+/// flush. Only the cache puts blocks in, in slots that it knows to be empty. So a cache needs no
+/// lock, and a flush reaches those of threads that sleep.
 pub(crate) struct Stock {
     classes: usize,
-    /// For each set and class, `MOST_DEPTH` places.
-    hints: Box<[AtomicU64]>,
+    /// For each set and class, `MOST_DEPTH` slots: a handle that the block will have, or zero.
+    slots: Box<[AtomicU64]>,
     pub(crate) counts: Counts,
 }
 
@@ -59,32 +62,49 @@ pub(crate) struct Large {
 impl Stock {
     /// An empty stock.
     pub(crate) fn new(classes: &Classes) -> Self {
-        let places = SETS * classes.count() * MOST_DEPTH;
-        let hints = (0..places).map(|_| AtomicU64::new(0)).collect();
-        Self { classes: classes.count(), hints, counts: Counts::default() }
+        let count = SETS * classes.count() * MOST_DEPTH;
+        let slots = (0..count).map(|_| AtomicU64::new(0)).collect();
+        Self { classes: classes.count(), slots, counts: Counts::default() }
     }
 
-    /// The place of a set's first hint. Its classes follow each other, `MOST_DEPTH` places each.
+    /// A set's first slot. Its classes follow each other, `MOST_DEPTH` slots each.
     pub(crate) fn first_of(&self, set: usize) -> usize {
         set * self.classes * MOST_DEPTH
     }
 
-    /// The hint in a place; old ones too.
+    /// Takes the block out of a slot; none if a flush took it.
     #[inline(always)]
-    pub(crate) fn hint(&self, place: usize) -> Option<Handle> {
-        Handle::from_raw(self.hints.get(place)?.load(Ordering::Relaxed))
+    pub(crate) fn take(&self, slot: usize) -> Option<Handle> {
+        let slot = self.slots.get(slot)?;
+        if TORN_TAKE {
+            let block = slot.load(Ordering::Acquire);
+            slot.store(0, Ordering::Relaxed);
+            return Handle::from_raw(block);
+        }
+        Handle::from_raw(slot.swap(0, TAKE))
     }
 
-    /// Writes a hint. Only the cache does.
+    /// Puts a block into an empty slot. Only the cache does.
     #[inline(always)]
-    pub(crate) fn set_hint(&self, place: usize, hint: Handle) {
-        if let Some(cell) = self.hints.get(place) {
-            cell.store(hint.to_raw(), Ordering::Relaxed);
+    pub(crate) fn put(&self, slot: usize, block: Handle) {
+        if let Some(slot) = self.slots.get(slot) {
+            slot.store(block.to_raw(), PUT);
         }
     }
 
-    /// Every hint, those that are old too.
-    pub(crate) fn hints(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.hints.iter().filter_map(|cell| Handle::from_raw(cell.load(Ordering::Relaxed)))
+    /// Takes all blocks out, for anyone.
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = Handle> + '_ {
+        self.slots.iter().filter_map(|slot| {
+            // Mostly there is none, and a look costs the cache less than an exchange.
+            if slot.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
+            if TORN_STEAL {
+                let block = slot.load(Ordering::Acquire);
+                slot.store(0, Ordering::Relaxed);
+                return Handle::from_raw(block);
+            }
+            Handle::from_raw(slot.swap(0, TAKE))
+        })
     }
 }

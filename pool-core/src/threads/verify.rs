@@ -4,7 +4,6 @@ use super::SharedAllocator;
 use super::centre::Given;
 use super::names::outside;
 use super::platform::Threads;
-use super::word::State;
 use crate::range::{Slot, VerifyError};
 
 impl<T: Threads> SharedAllocator<T> {
@@ -35,30 +34,26 @@ impl<T: Threads> SharedAllocator<T> {
         inner.centre.verify(|Given { shard, block }, stretch| {
             let at = stretch.start;
             let fault = |what| Err(VerifyError { what, at: at.into() });
-            let state = match block.handle.slot() {
+            let is_live = match block.handle.slot() {
                 Slot::Node(node) => {
                     if inner.starts.live_at(at) != Some(outside(shard, node, block.handle)) {
                         return fault("a block outside spans cannot be found by its offset");
                     }
-                    State::Live
+                    true
                 }
                 Slot::Granule(_) => {
-                    let Some((state, cut)) = inner.words.state(at) else {
-                        return fault("a block without a word");
-                    };
+                    let cut = inner.words.cut(at);
                     if (cut.shard(), 1 << cut.order()) != (shard, stretch.len) {
                         return fault("a block is cut otherwise than its word says");
                     }
-                    state
+                    inner.words.live_at(at).is_some()
                 }
             };
-            match state {
-                State::Live => {
-                    live += 1;
-                    live_bytes += block.size_bytes;
-                }
-                State::Cached => cached += 1,
-                State::Central => return fault("a block is in nobody's hand"),
+            if is_live {
+                live += 1;
+                live_bytes += block.size_bytes;
+            } else {
+                cached += 1;
             }
             Ok(())
         })?;

@@ -1,206 +1,182 @@
 //! The words of all blocks in spans: the table that decides their frees, without a lock.
 //!
-//! A word belongs to a granule, and speaks of the block that begins there. A place of a span gets
-//! its words when a block first begins in it; they never move or go, so that a handle is looked
-//! up while others are added.
+//! For each granule there is a word, of the block that begins there, and the generation under
+//! which that block was given to the program last. A place of a span gets them when a block first
+//! begins in it; they never move or go, so that a handle is looked up while others are added.
 //!
 //! # Protocol
 //!
-//! A block is always in exactly one hand, and only that hand changes its word:
+//! - A free steps the word on to the block's next generation by one compare-exchange. Of all
+//!   threads that free one handle, one wins, and has the block; the others have a stale handle.
+//! - Only who has the block writes anything else: the centre how it is cut, when it gives it out;
+//!   a cache the generation under which it gives it to the program.
+//! - A block is the program's while both generations are the same.
 //!
-//! - [`Central`](State::Central): whoever holds the lock of the shard, which gives it out by
-//!   [`admit`](Words::admit).
-//! - [`Live`](State::Live): whoever wins [`free`](Place::free). Two threads that free one block
-//!   do so by one compare-exchange, which one of them loses.
-//! - [`Cached`](State::Cached): whoever wins [`take`](Words::take) or
-//!   [`steal`](Words::steal). A cache gives a block out by the first; a flush takes it away from
-//!   any cache by the second. What caches and magazines hold are hints (block and generation)
-//!   that decide nothing.
-//!
-//! Whoever wins sees what the last hand did before it let go: the exchanges release and acquire.
-//! They are made without a look at the word before, for a look would fetch its cache line from
-//! another processor once more.
+//! Frees and allocations write to different tables: where one thread allocates and another
+//! frees, a block's word stays in the cache of the one's processor and its given generation in
+//! that of the other's. Nothing is ordered by them: blocks pass from hand to hand by the slots of
+//! caches, the depot's stacks, the centre's locks, and whatever a program passes handles by.
 
 use alloc::boxed::Box;
 
-use super::sabotage::{ACQUIRE_RELEASE, LOSES_GENERATIONS, TORN_FREE, TORN_TAKE};
+use super::sabotage::{LOSES_GENERATIONS, TORN_FREE};
 use super::tables::{NoTable, cells, filled};
-use super::word::{Cut, State, Word};
+use super::word::{Cut, Step, Word};
 use crate::range::{Generation, Handle, HandleError, Shape};
-use crate::sync::{AtomicU16, AtomicU64, Once, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Once, Ordering, instance_number};
 
 /// The words of a range.
 pub(crate) struct Words {
-    first: Generation,
+    /// What the first generations are drawn from.
+    seed: u64,
+    step: Step,
     /// Granules of a span in powers of two.
     span_bits: u32,
     spans: Box<[Once<SpanWords>]>,
 }
 
-/// For each granule of a span, the word of the block that begins there and how that is cut.
+/// What is kept for each granule of a span.
 struct SpanWords {
+    /// The word of the block that begins there.
     words: Box<[AtomicU64]>,
-    cuts: Box<[AtomicU16]>,
+    /// The generation under which it was given to the program last.
+    given: Box<[AtomicU32]>,
 }
 
-/// Where a block in a span begins.
-pub(crate) struct Place<'a> {
-    word: &'a AtomicU64,
-    cut: &'a AtomicU16,
+/// A block whose word agrees with a handle.
+pub(crate) struct Found<'a> {
+    cell: &'a AtomicU64,
+    word: Word,
+    step: Step,
 }
 
 impl Words {
-    /// The words of a range, none made yet.
+    /// The words of a range, none made yet. No two allocators of a process draw the same
+    /// generations, whatever their seeds.
     pub(crate) fn new(shape: &Shape, seed: u32) -> Result<Self, NoTable> {
+        let seed = scatter(u64::from(instance_number()) << 32 | u64::from(seed));
         Ok(Self {
-            first: Generation::first(seed),
+            seed,
+            step: Step::of(seed as u32),
             span_bits: shape.span_granules.max(1).trailing_zeros(),
             spans: cells(shape.span_places().into())?,
         })
     }
 
-    /// The place of a granule, if a block ever began in its span.
     #[inline(always)]
-    pub(crate) fn find(&self, granule: u32) -> Option<Place<'_>> {
+    fn span(&self, granule: u32) -> Option<(&SpanWords, usize)> {
         let span = self.spans.get((granule >> self.span_bits) as usize)?.get()?;
-        let inside = (granule & ((1 << self.span_bits) - 1)) as usize;
-        Some(Place { word: span.words.get(inside)?, cut: span.cuts.get(inside)? })
+        Some((span, (granule & ((1 << self.span_bits) - 1)) as usize))
     }
 
-    /// The word of a granule alone.
     #[inline(always)]
-    fn find_word(&self, granule: u32) -> Option<&AtomicU64> {
-        let span = self.spans.get((granule >> self.span_bits) as usize)?.get()?;
-        span.words.get((granule & ((1 << self.span_bits) - 1)) as usize)
+    fn cell(&self, granule: u32) -> Option<&AtomicU64> {
+        let (span, inside) = self.span(granule)?;
+        span.words.get(inside)
     }
 
     #[cold]
-    fn make(&self, granule: u32) -> Result<Place<'_>, NoTable> {
+    fn make(&self, granule: u32) -> Result<&AtomicU64, NoTable> {
         let span = self.spans.get((granule >> self.span_bits) as usize).ok_or(NoTable)?;
+        let count = 1 << self.span_bits;
         span.try_call_once(|| {
             Ok(SpanWords {
-                words: filled(1 << self.span_bits, || AtomicU64::new(Word::UNUSED.0))?,
-                cuts: filled(1 << self.span_bits, || AtomicU16::new(0))?,
+                words: filled(count, || AtomicU64::new(Word::UNUSED.0))?,
+                given: filled(count, || AtomicU32::new(0))?,
             })
         })?;
-        self.find(granule).ok_or(NoTable)
+        self.cell(granule).ok_or(NoTable)
     }
 
-    /// Takes a block from the centre, which the caller has just been given: its handle.
+    /// Takes a block from the centre, which the caller has just been given: the handle that it
+    /// will have.
     #[inline(always)]
-    pub(crate) fn admit(&self, granule: u32, state: State, cut: Cut) -> Result<Handle, NoTable> {
-        let place = match self.find(granule) {
-            Some(place) => place,
+    pub(crate) fn admit(&self, granule: u32, cut: Cut) -> Result<Handle, NoTable> {
+        let cell = match self.cell(granule) {
+            Some(cell) => cell,
             None => self.make(granule)?,
         };
-        let before = Word(place.word.load(Ordering::Relaxed));
-        debug_assert_eq!(before.state(), State::Central, "{granule} is given out twice");
-        let generation =
-            if before == Word::UNUSED { self.first.bits() } else { before.generation_bits() };
-        place.set_cut(cut);
-        let word = Word::new(generation, state);
-        place.word.store(word.0, Ordering::Release);
+        let before = Word(cell.load(Ordering::Relaxed));
+        let generation = if before == Word::UNUSED {
+            // Each granule begins elsewhere, so that a handle with a wrong bit names no block.
+            Generation::first(scatter(self.seed ^ u64::from(granule)) as u32).bits()
+        } else {
+            before.generation_bits()
+        };
+        let word = Word::new(generation, cut);
+        if word != before {
+            cell.store(word.0, Ordering::Relaxed);
+        }
         Ok(word.handle(granule))
     }
 
-    /// Makes a cached block live, for the cache that holds a hint of it; false if a flush was
-    /// there before.
+    /// Gives a block that the caller has to the program.
     #[inline(always)]
-    pub(crate) fn take(&self, hint: Handle) -> bool {
-        let Some(word) = self.find_word(hint.slot().index()) else { return false };
-        let cached = Word::of(hint, State::Cached);
-        exchange(word, cached, Word::of(hint, State::Live), TORN_TAKE).is_ok()
-    }
-
-    /// Takes a cached block out of whatever cache or magazine holds a hint of it, for the
-    /// centre: how it is cut; none if the hint is old.
-    #[inline]
-    pub(crate) fn steal(&self, hint: Handle) -> Option<Cut> {
-        let place = self.find(hint.slot().index())?;
-        let central = next(Word::of(hint, State::Central));
-        exchange(place.word, Word::of(hint, State::Cached), central, false).ok()?;
-        Some(place.cut())
-    }
-
-    /// How the live block of a handle is cut.
-    pub(crate) fn look(&self, handle: Handle, granule: u32) -> Result<Cut, HandleError> {
-        let place = self.find(granule).ok_or(HandleError::Foreign)?;
-        let cut = place.cut();
-        match Word(place.word.load(Ordering::Acquire)) {
-            word if word == Word::of(handle, State::Live) => Ok(cut),
-            word => Err(why_not(word)),
+    pub(crate) fn give(&self, handle: Handle) {
+        if let Some((span, inside)) = self.span(handle.slot().index())
+            && let Some(given) = span.given.get(inside)
+        {
+            given.store(handle.generation_bits(), Ordering::Relaxed);
         }
     }
 
-    /// The handle of the live block that begins at a granule.
-    #[inline]
-    pub(crate) fn live_at(&self, granule: u32) -> Option<Handle> {
-        let word = Word(self.find_word(granule)?.load(Ordering::Acquire));
-        (word.state() == State::Live).then(|| word.handle(granule))
+    /// Finds the block of a handle.
+    #[inline(always)]
+    pub(crate) fn find(&self, handle: Handle, granule: u32) -> Result<Found<'_>, HandleError> {
+        let cell = self.cell(granule).ok_or(HandleError::Foreign)?;
+        let word = Word(cell.load(Ordering::Relaxed));
+        if word.generation_bits() == handle.generation_bits() {
+            Ok(Found { cell, word, step: self.step })
+        } else if word == Word::UNUSED {
+            Err(HandleError::Foreign)
+        } else {
+            Err(HandleError::Stale)
+        }
     }
 
-    /// The state of the block that begins at a granule and how it is cut, for checks.
-    pub(crate) fn state(&self, granule: u32) -> Option<(State, Cut)> {
-        let place = self.find(granule)?;
-        Some((Word(place.word.load(Ordering::Acquire)).state(), place.cut()))
+    /// How a block is cut that the caller has.
+    #[inline(always)]
+    pub(crate) fn cut(&self, granule: u32) -> Cut {
+        self.cell(granule).map_or(Word::UNUSED, |cell| Word(cell.load(Ordering::Relaxed))).cut()
+    }
+
+    /// The word of the live block that begins at a granule.
+    pub(crate) fn live_at(&self, granule: u32) -> Option<Word> {
+        let (span, inside) = self.span(granule)?;
+        // In this order: a block that has both when the second is read is live then.
+        let given = span.given.get(inside)?.load(Ordering::Acquire);
+        let word = Word(span.words.get(inside)?.load(Ordering::Acquire));
+        (word != Word::UNUSED && word.generation_bits() == given).then_some(word)
     }
 }
 
-impl Place<'_> {
-    /// How the block is cut: of any block that began here, unless the caller knows better.
+impl Found<'_> {
+    /// How the block is cut.
     #[inline(always)]
     pub(crate) fn cut(&self) -> Cut {
-        Cut(self.cut.load(Ordering::Relaxed))
+        self.word.cut()
     }
 
+    /// Frees the block: of all threads that try, one gets it, under the handle that it will have
+    /// next.
     #[inline(always)]
-    fn set_cut(&self, cut: Cut) {
-        // Mostly it is what it was, and others read the line.
-        if self.cut() != cut {
-            self.cut.store(cut.0, Ordering::Relaxed);
-        }
-    }
-
-    /// Frees the block of a handle: of all threads that try, one gets it. It is then
-    /// [`Cached`](State::Cached), or [`Central`](State::Central) to be given back to the centre;
-    /// its next generation.
-    #[inline(always)]
-    pub(crate) fn free(&self, handle: Handle, to: State) -> Result<Word, HandleError> {
-        let freed = next(Word::of(handle, to));
-        match exchange(self.word, Word::of(handle, State::Live), freed, TORN_FREE) {
-            Ok(()) => Ok(freed),
-            Err(word) => Err(why_not(word)),
-        }
+    pub(crate) fn free(self, granule: u32) -> Result<Handle, HandleError> {
+        let next = if LOSES_GENERATIONS { self.word } else { self.word.after(self.step) };
+        let won = if TORN_FREE {
+            self.cell.store(next.0, Ordering::Relaxed);
+            true
+        } else {
+            let (from, to) = (self.word.0, next.0);
+            self.cell.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if won { Ok(next.handle(granule)) } else { Err(HandleError::Stale) }
     }
 }
 
-/// Why a handle names no live block, from the word that its block has.
-#[cold]
-fn why_not(word: Word) -> HandleError {
-    if word == Word::UNUSED { HandleError::Foreign } else { HandleError::Stale }
-}
-
-/// The word of a block that changes hands: its next generation.
-#[inline(always)]
-fn next(word: Word) -> Word {
-    if LOSES_GENERATIONS { word } else { word.of_next_generation() }
-}
-
-/// The atomic step that decides whose a block is; what its word is if it is another's.
-#[inline(always)]
-fn exchange(cell: &AtomicU64, from: Word, to: Word, torn: bool) -> Result<(), Word> {
-    if torn {
-        // What the compare-exchange is there to prevent: between the look and the step, another
-        // thread takes the block too.
-        let word = Word(cell.load(Ordering::Acquire));
-        if word != from {
-            return Err(word);
-        }
-        cell.store(to.0, Ordering::Release);
-        return Ok(());
-    }
-    match cell.compare_exchange(from.0, to.0, ACQUIRE_RELEASE, Ordering::Relaxed) {
-        Ok(_) => Ok(()),
-        Err(word) => Err(Word(word)),
-    }
+/// Spreads a number over all bits (the finish of Steele, Lea and Flood's `SplitMix`).
+fn scatter(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
 }
