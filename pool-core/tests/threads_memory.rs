@@ -8,7 +8,7 @@ use std::thread;
 
 use crossbeam_queue::ArrayQueue;
 use fastrand::Rng;
-use pool_core::{Block, Cache, Owner, RangeConfig, SharedAllocator, SharedConfig};
+use pool_core::{Block, Cache, Owner, RangeConfig, SharedAllocator, SharedConfig, Spans};
 
 const GRANULE: u64 = 256;
 const KIB: u64 = 1 << 10;
@@ -93,6 +93,10 @@ impl<'a> Hand<'a> {
                 }
             }
             self.free_what_came();
+            if self.numbers.u32(..256) == 0 {
+                // Takes blocks out of the others' caches while they use them.
+                self.floor.shared.flush();
+            }
         }
         for block in held {
             self.free(block);
@@ -160,13 +164,15 @@ fn churn(shared: &SharedAllocator, owners: u32) {
     assert_eq!(shared.largest_free_bytes(), shared.capacity_bytes());
 }
 
-/// In caches and magazines, through the range's lock, and through shards.
+/// In caches and magazines, through the range's lock, and through shards; ample, and so scarce that
+/// every thread lives on what it takes out of the others' caches.
 #[test]
 fn what_a_holder_wrote_is_ordered_before_the_next_one_writes() {
+    let spans = Spans::Sized { span_bytes: 32 * KIB, small_bytes: 16 * KIB };
     for (capacity_bytes, shards, cache_bytes) in
-        [(8 * MIB, 1, 64 * KIB), (8 * MIB, 4, 0), (64 * MIB, 16, MIB), (MIB, 4, 16 * KIB)]
+        [(8 * MIB, 1, 64 * KIB), (8 * MIB, 4, 0), (64 * MIB, 16, MIB), (256 * KIB, 4, MIB)]
     {
-        let range = RangeConfig::new(capacity_bytes);
+        let range = RangeConfig::new(capacity_bytes).spans(spans);
         let config = SharedConfig::new(range).shards(shards).cache_bytes(cache_bytes);
         churn(&SharedAllocator::new(config).unwrap(), 1);
         churn(&SharedAllocator::new(config).unwrap(), 3);
