@@ -6,12 +6,15 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use super::lock::Lock;
 
-/// How often a waiter looks before it yields: about as long as one operation of a range takes.
-const LOOKS: u32 = 64;
+/// How long a waiter pauses before it looks again: at first for less than an operation of a range
+/// takes, then twice as long each time. Waiters that look often take the lock's cache line away
+/// from its holder.
+const FIRST_PAUSES: u32 = 4;
+const MOST_PAUSES: u32 = 64;
 
-/// A lock that spins for about as long as an operation takes and then yields to the operating
-/// system at each look, so that a holder that was preempted gets the processor back (feature
-/// `std`). Free, it costs one atomic exchange.
+/// A lock whose waiters pause for longer and longer, and in the end yield to the operating system
+/// at each look, so that a holder that was preempted gets the processor back (feature `std`).
+/// Free, it costs one atomic exchange.
 ///
 /// # Example
 ///
@@ -52,16 +55,18 @@ impl<V: Send> Lock<V> for Yielding<V> {
 
 #[cold]
 fn wait<V>(lock: &SpinMutex<V>) -> SpinMutexGuard<'_, V> {
-    let mut looks = 0;
+    let mut pauses = FIRST_PAUSES;
     loop {
+        for _ in 0..pauses {
+            spin_loop();
+        }
         if !lock.is_locked()
             && let Some(guard) = lock.try_lock()
         {
             return guard;
         }
-        if looks < LOOKS {
-            looks += 1;
-            spin_loop();
+        if pauses < MOST_PAUSES {
+            pauses *= 2;
         } else {
             std::thread::yield_now();
         }
