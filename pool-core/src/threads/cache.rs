@@ -46,6 +46,10 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// Alive while any handle of the allocator is.
     allocator: Weak<()>,
     stock: Arc<Stock>,
+    /// Its number among all caches of the allocator.
+    number: u32,
+    /// The lane of the depot where each class found a magazine last.
+    lanes: [u32; MOST_CLASSES],
     classes: Classes,
     shape: Shape,
     /// The owner who came last, whose set is in use.
@@ -78,7 +82,7 @@ struct Bin {
 impl<T: Threads> Cache<T> {
     pub(super) fn new(inner: Arc<Inner<T>>, allocator: Weak<()>) -> Self {
         let stock = Arc::new(Stock::new(&inner.classes));
-        inner.stocks.lock().push(stock.clone());
+        let number = inner.enter(&stock);
         Self {
             classes: inner.classes,
             shape: *inner.shape(),
@@ -86,6 +90,8 @@ impl<T: Threads> Cache<T> {
             inner,
             allocator,
             stock,
+            number,
+            lanes: [number; MOST_CLASSES],
             owner: Owner::CLEAN,
             set: 0,
             bins: [Bin::default(); MOST_CLASSES],
@@ -237,8 +243,9 @@ impl<T: Threads> Cache<T> {
             }
         };
         let depot = &self.inner.depot;
-        let received = depot.get(class, owner, &mut each)
-            || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, &mut each));
+        let lane = &mut self.lanes[class];
+        let received = depot.get(class, owner, lane, &mut each)
+            || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, lane, &mut each));
         let bin = &mut self.bins[class];
         bin.len = len;
         if len > bin.limit {
@@ -435,7 +442,7 @@ impl<T: Threads> Cache<T> {
         let left = len - self.classes.magazine_len(class).min(len);
         let first = self.slot_of(class);
         let blocks = || (first + left..first + len).filter_map(|slot| self.stock.take(slot));
-        if self.inner.depot.put(class, self.owner, blocks()) {
+        if self.inner.depot.put(class, self.owner, self.number, blocks()) {
             self.stock.counts.magazines.add(1);
         } else {
             self.inner.return_all(blocks());

@@ -15,6 +15,9 @@ pub(crate) const MOST_DEPTH: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64
 /// A class has this part of a cache's bytes, so that one owner never fills it.
 pub(crate) const CLASS_SHARE: u64 = 4;
 
+/// The most magazines of a class.
+const MOST_MAGAZINES: usize = 128;
+
 /// The classes of blocks that are cached: one for each power of two of granules, as spans cut
 /// them.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +85,6 @@ impl Classes {
     /// Magazines of a class that so many bytes hold.
     pub(crate) fn magazines(&self, class: usize, bytes: u64) -> usize {
         let magazine_bytes = self.bytes(class) * self.magazine_len(class) as u64;
-        usize::try_from(bytes / magazine_bytes).unwrap_or(0)
+        usize::try_from(bytes / magazine_bytes).unwrap_or(0).min(MOST_MAGAZINES)
     }
 }

@@ -6,12 +6,15 @@ use alloc::vec::Vec;
 use super::classes::Classes;
 use super::owner::Owner;
 use super::stack::{Links, Stack};
+use super::tables::filled;
 use crate::range::Handle;
 use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded};
 
-/// Stacks that the owners of a class share: as many owners can pass magazines on without
-/// meeting others.
-const BUCKETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
+/// The most lanes of a class.
+const MOST_LANES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+
+/// A lane has as many magazines as this, or its class has fewer lanes.
+const MAGAZINES_IN_LANE: usize = 2;
 
 /// A magazine in the depot: cached blocks of one class and one owner.
 struct Magazine {
@@ -28,87 +31,110 @@ impl Links for [Magazine] {
     }
 }
 
-/// The stacks of one class.
-struct Shelf {
+/// A part of a class's magazines, that some caches fill: so that pairs of caches of which one
+/// allocates and one frees meet in a lane of their own.
+struct Lane {
     empty: Padded<Stack>,
-    full: [Padded<Stack>; BUCKETS],
+    full: Padded<Stack>,
 }
 
 /// Magazines of all classes. Their number is fixed when it is made, and with it the bytes that
 /// the depot keeps at most.
 pub(crate) struct Depot {
     magazines: Box<[Magazine]>,
-    shelves: Box<[Shelf]>,
+    /// For each class, its lanes.
+    lanes: Box<[Box<[Lane]>]>,
     retries: Counter,
 }
 
 impl Depot {
     /// An empty depot that keeps at most so many bytes of each class. `None` if the heap refuses.
     pub(crate) fn new(classes: &Classes, bytes_a_class: u64) -> Option<Self> {
+        let count = |class| classes.magazines(class, bytes_a_class);
         let mut magazines = Vec::new();
-        let mut shelves = Vec::new();
-        shelves.try_reserve_exact(classes.count()).ok()?;
-        let retries = Counter::default();
-        let counts = (0..classes.count()).map(|class| classes.magazines(class, bytes_a_class));
-        magazines.try_reserve_exact(counts.sum()).ok()?;
+        magazines.try_reserve_exact((0..classes.count()).map(count).sum()).ok()?;
         for class in 0..classes.count() {
-            let first = magazines.len();
-            for _ in 0..classes.magazines(class, bytes_a_class) {
+            for _ in 0..count(class) {
                 magazines.push(Magazine::new(classes.magazine_len(class))?);
             }
-            let empty = Padded(Stack::new());
-            for item in first..magazines.len() {
-                empty.push(magazines.as_slice(), item as u32, &retries);
-            }
-            shelves.push(Shelf { empty, full: core::array::from_fn(|_| Padded(Stack::new())) });
         }
-        Some(Self {
-            magazines: magazines.into_boxed_slice(),
-            shelves: shelves.into_boxed_slice(),
-            retries,
-        })
+        let magazines = magazines.into_boxed_slice();
+        let retries = Counter::default();
+        let mut lanes = Vec::new();
+        lanes.try_reserve_exact(classes.count()).ok()?;
+        let mut next = 0..magazines.len() as u32;
+        for class in 0..classes.count() {
+            let of_class: Box<[Lane]> = filled(lanes_of(count(class)), || Lane {
+                empty: Padded(Stack::new()),
+                full: Padded(Stack::new()),
+            })
+            .ok()?;
+            for (item, lane) in next.by_ref().take(count(class)).zip(of_class.iter().cycle()) {
+                lane.empty.push(&*magazines, item, &retries);
+            }
+            lanes.push(of_class);
+        }
+        Some(Self { magazines, lanes: lanes.into_boxed_slice(), retries })
     }
 
-    /// Puts a magazine in; false if the depot is full of its class.
+    /// Puts a magazine in, for a cache of some number; false if its lane is full.
     pub(crate) fn put(
         &self,
         class: usize,
         owner: Owner,
+        cache: u32,
         blocks: impl Iterator<Item = Handle>,
     ) -> bool {
-        let Some(shelf) = self.shelves.get(class) else { return false };
-        let Some(item) = shelf.empty.pop(&*self.magazines, &self.retries) else { return false };
+        let Some(lanes) = self.lanes.get(class) else { return false };
+        // Clean blocks serve any cache; those of an owner wait where the owner's caches look.
+        let number = if owner == Owner::CLEAN { cache } else { owner.0 };
+        let lane = &lanes[number as usize % lanes.len()];
+        let Some(item) = lane.empty.pop(&*self.magazines, &self.retries) else { return false };
         self.magazines[item as usize].fill(owner, blocks);
-        shelf.full[bucket(owner)].push(&*self.magazines, item, &self.retries);
+        lane.full.push(&*self.magazines, item, &self.retries);
         true
     }
 
-    /// Takes a magazine of a class and an owner out, and hands over what is in it. One of
-    /// another owner that lies on top of it hides it.
-    pub(crate) fn get(&self, class: usize, owner: Owner, each: impl FnMut(Handle)) -> bool {
-        let Some(shelf) = self.shelves.get(class) else { return false };
-        let full = &shelf.full[bucket(owner)];
-        let Some(item) = full.pop(&*self.magazines, &self.retries) else { return false };
-        let magazine = &self.magazines[item as usize];
-        if magazine.owner() != owner {
-            full.push(&*self.magazines, item, &self.retries);
-            return false;
+    /// Takes a magazine of a class and an owner out, and hands over what is in it. Looks first in
+    /// the lane where there was one last. One of another owner that lies on top of it hides it.
+    pub(crate) fn get(
+        &self,
+        class: usize,
+        owner: Owner,
+        last_lane: &mut u32,
+        each: impl FnMut(Handle),
+    ) -> bool {
+        let Some(lanes) = self.lanes.get(class) else { return false };
+        let (first, count) =
+            if owner == Owner::CLEAN { (*last_lane, lanes.len()) } else { (owner.0, 1) };
+        for step in 0..count {
+            let number = (first as usize + step) % lanes.len();
+            let lane = &lanes[number];
+            if lane.full.is_empty() {
+                continue;
+            }
+            let Some(item) = lane.full.pop(&*self.magazines, &self.retries) else { continue };
+            let magazine = &self.magazines[item as usize];
+            if magazine.owner() != owner {
+                lane.full.push(&*self.magazines, item, &self.retries);
+                continue;
+            }
+            magazine.blocks().for_each(each);
+            lane.empty.push(&*self.magazines, item, &self.retries);
+            *last_lane = number as u32;
+            return true;
         }
-        magazine.blocks().for_each(each);
-        shelf.empty.push(&*self.magazines, item, &self.retries);
-        true
+        false
     }
 
     /// Takes every magazine out that was in when the call began, and hands over what is in them.
     pub(crate) fn drain(&self, mut each: impl FnMut(Handle)) {
-        for shelf in &self.shelves {
-            for full in &shelf.full {
-                // At most as many as there are: others may put in as fast as this takes out.
-                for _ in 0..self.magazines.len() {
-                    let Some(item) = full.pop(&*self.magazines, &self.retries) else { break };
-                    self.magazines[item as usize].blocks().for_each(&mut each);
-                    shelf.empty.push(&*self.magazines, item, &self.retries);
-                }
+        for lane in self.lanes.iter().flatten() {
+            // At most as many as there are: others may put in as fast as this takes out.
+            for _ in 0..self.magazines.len() {
+                let Some(item) = lane.full.pop(&*self.magazines, &self.retries) else { break };
+                self.magazines[item as usize].blocks().for_each(&mut each);
+                lane.empty.push(&*self.magazines, item, &self.retries);
             }
         }
     }
@@ -117,6 +143,11 @@ impl Depot {
     pub(crate) fn retries(&self) -> u64 {
         self.retries.get()
     }
+}
+
+/// The lanes of so many magazines.
+fn lanes_of(magazines: usize) -> u64 {
+    (magazines / MAGAZINES_IN_LANE).clamp(1, MOST_LANES) as u64
 }
 
 impl Magazine {
@@ -153,9 +184,4 @@ impl Magazine {
         let slots = self.slots.iter().take(len);
         slots.filter_map(|slot| Handle::from_raw(slot.load(Ordering::Relaxed)))
     }
-}
-
-#[inline]
-fn bucket(owner: Owner) -> usize {
-    owner.0 as usize % BUCKETS
 }

@@ -32,6 +32,8 @@ pub(crate) struct Inner<T: Threads> {
     pub(crate) centre: Centre<T>,
     /// The stock of every cache there is.
     pub(crate) stocks: T::Lock<Vec<Arc<Stock>>>,
+    /// Caches that were ever made.
+    caches: Counter,
     /// What caches counted that are gone.
     pub(crate) retired: Counts,
     /// What calls counted that named no cache.
@@ -41,7 +43,7 @@ pub(crate) struct Inner<T: Threads> {
 
 /// The depot keeps at most this part of a range, and no more than so many bytes of a class.
 const DEPOTS_IN_RANGE: u64 = 256;
-const MOST_DEPOT_BYTES: u64 = 1 << 20;
+const MOST_DEPOT_BYTES: u64 = 4 << 20;
 
 impl<T: Threads> Inner<T> {
     pub(crate) fn new(config: &SharedConfig) -> Result<Self, ConfigError> {
@@ -63,6 +65,7 @@ impl<T: Threads> Inner<T> {
             depot,
             centre,
             stocks: Lock::new(Vec::new()),
+            caches: Counter::default(),
             retired: Counts::default(),
             loose: Large::default(),
             flushes: Counter::default(),
@@ -72,6 +75,14 @@ impl<T: Threads> Inner<T> {
     #[inline(always)]
     pub(crate) fn shape(&self) -> &Shape {
         self.centre.shape()
+    }
+
+    /// Enters the stock of a new cache; the cache's number.
+    pub(crate) fn enter(&self, stock: &Arc<Stock>) -> u32 {
+        let mut stocks = self.stocks.lock();
+        stocks.push(stock.clone());
+        self.caches.add(1);
+        self.caches.get() as u32
     }
 
     /// Serves a request at the centre, and gives `more` as many of the same as it wants; when

@@ -33,6 +33,11 @@ impl Stack {
         Self { head: AtomicU64::new(END.into()) }
     }
 
+    /// Whether there was nothing at the time of a look.
+    pub(crate) fn is_empty(&self) -> bool {
+        top(self.head.load(Ordering::Relaxed)) == END
+    }
+
     /// Puts an item on top, which is in no stack.
     pub(crate) fn push(&self, links: &(impl Links + ?Sized), item: u32, retries: &Counter) {
         let mut head = self.head.load(Ordering::Relaxed);
