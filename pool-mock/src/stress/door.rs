@@ -8,14 +8,14 @@ use super::plan::Caches;
 #[derive(Debug)]
 pub(crate) enum Door<'a> {
     ByItself(&'a SharedAllocator),
-    Explicit(Cache),
+    Explicit(Box<Cache>),
 }
 
 impl<'a> Door<'a> {
     pub(crate) fn new(shared: &'a SharedAllocator, caches: Caches) -> Self {
         match caches {
             Caches::ByItself => Self::ByItself(shared),
-            Caches::Explicit => Self::Explicit(shared.cache()),
+            Caches::Explicit => Self::Explicit(Box::new(shared.cache())),
         }
     }
 
