@@ -88,7 +88,13 @@ impl Stock {
     #[inline(always)]
     pub(crate) fn put(&self, slot: usize, block: Handle) {
         if let Some(slot) = self.slots.get(slot) {
-            slot.store(block.to_raw(), PUT);
+            if cfg!(loom) {
+                // The checker does not know that an exchange is ordered before a store that came
+                // after what it read. Nothing else is in the slot.
+                assert_eq!(slot.swap(block.to_raw(), PUT), 0, "a block is overwritten");
+            } else {
+                slot.store(block.to_raw(), PUT);
+            }
         }
     }
 

@@ -1,0 +1,40 @@
+//! Models of everything that threads do to each other here, for the checkers loom and shuttle.
+//!
+//! - `--cfg loom`: small scenarios, each explored in every order that its bound allows, and with
+//!   every value that a relaxed load may see: `stack`, `depot`, `slots`, `words`, `starts` take
+//!   the structures by themselves, `caches` and `shards` a whole allocator.
+//! - `--cfg shuttle`: `crowd` has more threads on a whole allocator than can be explored, in
+//!   many random orders.
+//!
+//! The models use the crate's own types as they are, and know nothing of the switches in
+//! `sabotage`; `pool-core/sabotage` shows that each switch makes one of them fail.
+//!
+//! What the checkers do not see: [`Counter`](crate::sync::Counter), which decides nothing that a
+//! stale value could harm (whether anything was ever lent is read after the range's lock was
+//! held), [`Once`](crate::sync::Once), so that a model makes the tables it needs before its
+//! threads start, and the waiting loop of [`Yielding`](crate::sync::Yielding), which is a loop
+//! around a foreign lock: that one is stressed, and run under `ThreadSanitizer`.
+
+extern crate std;
+
+#[cfg(all(shuttle, not(loom)))]
+mod crowd;
+
+#[cfg(loom)]
+mod caches;
+#[cfg(loom)]
+mod depot;
+#[cfg(loom)]
+mod explore;
+#[cfg(loom)]
+mod memory;
+#[cfg(loom)]
+mod shards;
+#[cfg(loom)]
+mod slots;
+#[cfg(loom)]
+mod stack;
+#[cfg(loom)]
+mod starts;
+#[cfg(loom)]
+mod words;
