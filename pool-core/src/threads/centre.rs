@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::names::{MOST_SHARDS, in_shard};
 use super::owner::Owner;
 use super::platform::Threads;
+use super::sabotage::FORGETS_GATHERING;
 use super::shard::Shard;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
@@ -434,7 +435,9 @@ impl<T: Threads> Centre<T> {
         self.recalls.add_shared(1);
         for shard in RANGE + 1..self.count() {
             let mut guard = self.lock(shard);
-            guard.range.gather();
+            if !FORGETS_GATHERING {
+                guard.range.gather();
+            }
             while let Some(stretch) = guard.range.take_longest() {
                 if !self.give_back(&mut guard, stretch) {
                     break;

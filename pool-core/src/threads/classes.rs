@@ -15,8 +15,11 @@ pub(crate) const MOST_DEPTH: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64
 /// A class has this part of a cache's bytes, so that one owner never fills it.
 pub(crate) const CLASS_SHARE: u64 = 4;
 
+/// The most blocks of a magazine.
+pub(crate) const MOST_MAGAZINE: usize = MOST_DEPTH / 2;
+
 /// The most magazines of a class.
-const MOST_MAGAZINES: usize = 128;
+const MOST_MAGAZINES: u64 = 128;
 
 /// The classes of blocks that are cached: one for each power of two of granules, as spans cut
 /// them.
@@ -83,8 +86,8 @@ impl Classes {
     }
 
     /// Magazines of a class that so many bytes hold.
-    pub(crate) fn magazines(&self, class: usize, bytes: u64) -> usize {
+    pub(crate) fn magazines(&self, class: usize, bytes: u64) -> u64 {
         let magazine_bytes = self.bytes(class) * self.magazine_len(class) as u64;
-        usize::try_from(bytes / magazine_bytes).unwrap_or(0).min(MOST_MAGAZINES)
+        (bytes / magazine_bytes).min(MOST_MAGAZINES)
     }
 }

@@ -10,6 +10,7 @@ use super::depot::Depot;
 use super::names::outside;
 use super::owner::Owner;
 use super::platform::Threads;
+use super::sabotage::{HASTY_REFUSAL, LATE_STRIKE};
 use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
 use super::tables::NoTable;
@@ -57,7 +58,7 @@ impl<T: Threads> Inner<T> {
         let refuse = |NoTable| refused(usize::MAX);
         let words = Words::new(shape, config.range.handle_seed).map_err(refuse)?;
         let starts = Starts::new(shape).map_err(refuse)?;
-        let depot = Depot::new(&classes, depot_bytes).ok_or(refused(size_of::<Depot>()))?;
+        let depot = Depot::new(&classes, depot_bytes).map_err(refuse)?;
         Ok(Self {
             classes,
             words,
@@ -118,6 +119,9 @@ impl<T: Threads> Inner<T> {
         self.centre.recall();
         if let Some(given) = self.centre.allocate_anywhere(request)? {
             return Ok(given);
+        }
+        if HASTY_REFUSAL {
+            return Err(self.centre.refusal(request));
         }
         self.flushes.add_shared(1);
         self.flush();
@@ -186,7 +190,14 @@ impl<T: Threads> Inner<T> {
     /// Frees a block outside spans.
     #[inline(always)]
     pub(crate) fn free_outside(&self, handle: Handle) -> Result<Block, HandleError> {
-        let freed = self.centre.free_outside(handle, |block| self.starts.strike(block))?;
+        let freed = self.centre.free_outside(handle, |block| {
+            if !LATE_STRIKE {
+                self.starts.strike(block);
+            }
+        })?;
+        if LATE_STRIKE {
+            self.starts.strike(freed);
+        }
         let (offset_bytes, size_bytes) =
             (self.shape().bytes(freed.start.into()), self.shape().bytes(freed.len));
         Ok(Block { handle, offset_bytes, size_bytes })

@@ -8,7 +8,7 @@
 //! | `allocator`, `config`, `owner`, `stats`, `verify` | what programs hold, ask for and read |
 //! | `platform`, `local` | the lock and the place for a cache that a platform offers |
 //! | `cache`, `classes`, `stock` | free small blocks, kept by one thread at a time |
-//! | `depot`, `stack` | whole magazines that pass between caches without a lock |
+//! | `depot`, `ring` | whole magazines that pass between caches without a lock |
 //! | `word`, `words` | the atomic word of each block in a span, which decides its frees |
 //! | `names`, `starts` | blocks outside spans: their handles, and where they begin |
 //! | `inner` | all of these, and what is tried before a request is refused |
@@ -42,9 +42,9 @@ mod models;
 mod names;
 mod owner;
 mod platform;
+mod ring;
 mod sabotage;
 mod shard;
-mod stack;
 mod starts;
 mod stats;
 mod stock;

@@ -25,8 +25,11 @@ pub(crate) const PUT: Ordering =
 pub(crate) const TAKE: Ordering =
     if cfg!(pool_sabotage = "relaxed_take") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The head of a stack carries no tag. (`no_tag`)
-pub(crate) const TAG_STEP: u64 = if cfg!(pool_sabotage = "no_tag") { 0 } else { 1 << 32 };
+/// A cell of a ring is claimed in two steps. (`torn_claim`)
+pub(crate) const TORN_CLAIM: bool = cfg!(pool_sabotage = "torn_claim");
+
+/// Nobody asks whether it is a cell's turn. (`unchecked_round`)
+pub(crate) const UNCHECKED_ROUND: bool = cfg!(pool_sabotage = "unchecked_round");
 
 /// A magazine is published before what is in it. (`relaxed_push`)
 pub(crate) const PUBLISH: Ordering =
@@ -35,3 +38,28 @@ pub(crate) const PUBLISH: Ordering =
 /// A magazine is taken without seeing what is in it. (`relaxed_pop`)
 pub(crate) const RECEIVE: Ordering =
     if cfg!(pool_sabotage = "relaxed_pop") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// A look by offset takes cached blocks for live ones. (`finds_cached`)
+pub(crate) const FINDS_CACHED: bool = cfg!(pool_sabotage = "finds_cached");
+
+/// A look by offset does not look again whether the block is still there. (`one_look`)
+pub(crate) const ONE_LOOK: bool = cfg!(pool_sabotage = "one_look");
+
+/// A block's start is noted without what was struck out before. (`relaxed_start`)
+pub(crate) const START: Ordering =
+    if cfg!(pool_sabotage = "relaxed_start") { Ordering::Relaxed } else { Ordering::Release };
+
+/// A block is struck out when its place may be another's already. (`late_strike`)
+pub(crate) const LATE_STRIKE: bool = cfg!(pool_sabotage = "late_strike");
+
+/// An owner gets magazines of another. (`mixed_owners`)
+pub(crate) const MIXES_OWNERS: bool = cfg!(pool_sabotage = "mixed_owners");
+
+/// A request is refused before the caches are emptied. (`hasty_refusal`)
+pub(crate) const HASTY_REFUSAL: bool = cfg!(pool_sabotage = "hasty_refusal");
+
+/// A shard is recalled without what is free in its spans. (`forgotten_gathering`)
+pub(crate) const FORGETS_GATHERING: bool = cfg!(pool_sabotage = "forgotten_gathering");
+
+/// A cache that ends keeps its blocks. (`forgotten_end`)
+pub(crate) const FORGETS_END: bool = cfg!(pool_sabotage = "forgotten_end");

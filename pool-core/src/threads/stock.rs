@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
 use super::sabotage::{PUT, TAKE, TORN_STEAL, TORN_TAKE};
 use crate::range::Handle;
-use crate::sync::{AtomicU64, Counter, Ordering};
+use crate::sync::{AtomicU64, Counter, Ordering, Padded};
 
 /// Owners whose blocks a cache keeps apart at a time.
 pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
@@ -14,11 +14,12 @@ pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 ///
 /// A block is in one slot, and whoever takes it out of there has it: the cache itself, or a
 /// flush. Only the cache puts blocks in, in slots that it knows to be empty. So a cache needs no
-/// lock, and a flush reaches those of threads that sleep.
+/// lock, and a flush reaches those of threads that sleep. It is on cache lines of its own.
+#[repr(align(128))]
 pub(crate) struct Stock {
     classes: usize,
     /// For each set and class, `MOST_DEPTH` slots: a handle that the block will have, or zero.
-    slots: Box<[AtomicU64]>,
+    slots: Box<[Padded<[AtomicU64; MOST_DEPTH]>]>,
     pub(crate) counts: Counts,
 }
 
@@ -62,8 +63,8 @@ pub(crate) struct Large {
 impl Stock {
     /// An empty stock.
     pub(crate) fn new(classes: &Classes) -> Self {
-        let count = SETS * classes.count() * MOST_DEPTH;
-        let slots = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let bin = |_| Padded(core::array::from_fn(|_| AtomicU64::new(0)));
+        let slots = (0..SETS * classes.count()).map(bin).collect();
         Self { classes: classes.count(), slots, counts: Counts::default() }
     }
 
@@ -72,10 +73,15 @@ impl Stock {
         set * self.classes * MOST_DEPTH
     }
 
+    #[inline(always)]
+    fn slot(&self, slot: usize) -> Option<&AtomicU64> {
+        self.slots.get(slot / MOST_DEPTH)?.0.get(slot % MOST_DEPTH)
+    }
+
     /// Takes the block out of a slot; none if a flush took it.
     #[inline(always)]
     pub(crate) fn take(&self, slot: usize) -> Option<Handle> {
-        let slot = self.slots.get(slot)?;
+        let slot = self.slot(slot)?;
         if TORN_TAKE {
             let block = slot.load(Ordering::Acquire);
             slot.store(0, Ordering::Relaxed);
@@ -87,7 +93,7 @@ impl Stock {
     /// Puts a block into an empty slot. Only the cache does.
     #[inline(always)]
     pub(crate) fn put(&self, slot: usize, block: Handle) {
-        if let Some(slot) = self.slots.get(slot) {
+        if let Some(slot) = self.slot(slot) {
             if cfg!(loom) {
                 // The checker does not know that an exchange is ordered before a store that came
                 // after what it read. Nothing else is in the slot.
@@ -100,7 +106,7 @@ impl Stock {
 
     /// Takes all blocks out, for anyone.
     pub(crate) fn take_all(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.slots.iter().filter_map(|slot| {
+        self.slots.iter().flat_map(|bin| &bin.0).filter_map(|slot| {
             // Mostly there is none, and a look costs the cache less than an exchange.
             if slot.load(Ordering::Relaxed) == 0 {
                 return None;

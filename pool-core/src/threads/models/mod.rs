@@ -1,7 +1,7 @@
 //! Models of everything that threads do to each other here, for the checkers loom and shuttle.
 //!
 //! - `--cfg loom`: small scenarios, each explored in every order that its bound allows, and with
-//!   every value that a relaxed load may see: `stack`, `depot`, `slots`, `words`, `starts` take
+//!   every value that a relaxed load may see: `ring`, `depot`, `slots`, `words`, `starts` take
 //!   the structures by themselves, `caches` and `shards` a whole allocator.
 //! - `--cfg shuttle`: `crowd` has more threads on a whole allocator than can be explored, in
 //!   many random orders.
@@ -29,11 +29,11 @@ mod explore;
 #[cfg(loom)]
 mod memory;
 #[cfg(loom)]
+mod ring;
+#[cfg(loom)]
 mod shards;
 #[cfg(loom)]
 mod slots;
-#[cfg(loom)]
-mod stack;
 #[cfg(loom)]
 mod starts;
 #[cfg(loom)]
