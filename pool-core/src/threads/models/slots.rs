@@ -102,7 +102,7 @@ fn a_flush_against_a_flush() {
 }
 
 /// A cache takes two blocks, and frees them and a third into the slots that it emptied, while two
-/// threads flush it. Every order would be too many with three threads: three preemptions.
+/// threads flush it. Three preemptions: with three threads every order is too many.
 #[test]
 fn slots_that_are_used_again_against_two_flushes() {
     static NONE: Seen = Seen::new("the cache kept all");
