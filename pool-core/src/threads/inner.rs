@@ -10,7 +10,7 @@ use super::depot::Depot;
 use super::names::outside;
 use super::owner::Owner;
 use super::platform::Threads;
-use super::sabotage::{HASTY_REFUSAL, LATE_STRIKE};
+use super::sabotage::{FORGETS_DEPOT, HASTY_REFUSAL, LATE_STRIKE};
 use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
 use super::tables::NoTable;
@@ -226,7 +226,9 @@ impl<T: Threads> Inner<T> {
         for stock in stocks.iter() {
             self.return_all(stock.take_all());
         }
-        self.drain_depot();
+        if !FORGETS_DEPOT {
+            self.drain_depot();
+        }
     }
 
     fn drain_depot(&self) {

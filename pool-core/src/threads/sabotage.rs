@@ -63,3 +63,6 @@ pub(crate) const FORGETS_GATHERING: bool = cfg!(pool_sabotage = "forgotten_gathe
 
 /// A cache that ends keeps its blocks. (`forgotten_end`)
 pub(crate) const FORGETS_END: bool = cfg!(pool_sabotage = "forgotten_end");
+
+/// A flush leaves what is in the depot. (`forgotten_depot`)
+pub(crate) const FORGETS_DEPOT: bool = cfg!(pool_sabotage = "forgotten_depot");

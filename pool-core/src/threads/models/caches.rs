@@ -271,6 +271,39 @@ fn two_requests_for_the_last_cached_block() {
     });
 }
 
+/// All free blocks are on their way through a cache to the depot while a request meets them: in
+/// the end every block is served, and none is lost in the depot. Every order.
+#[test]
+fn requests_against_a_magazine_on_its_way() {
+    static SERVED: Seen = Seen::new("served");
+    static REFUSED: Seen = Seen::new("refused");
+    let (name, seen) = ("requests_against_a_magazine_on_its_way", [&SERVED, &REFUSED]);
+    explore(name, Bound::None, &seen, |order| {
+        let world = World::nearly_full(DEPTH as u64 + 1);
+        let mut cache = world.shared.cache();
+        let blocks = [(); DEPTH + 1].map(|()| world.allocate(&mut cache));
+        let request = |world: &Arc<World>| {
+            let met = world.shared.allocate(SMALL);
+            met.inspect(|block| world.write(block)).is_ok()
+        };
+        let (met, cache) = order.race(&world, request, move |world| {
+            blocks.iter().for_each(|block| world.free(&mut cache, block));
+            cache
+        });
+        SERVED.note_if(met);
+        REFUSED.note_if(!met);
+        world.shared.verify().unwrap();
+        let left = if met { DEPTH } else { DEPTH + 1 };
+        for _ in 0..left {
+            let block = world.shared.allocate(SMALL).expect("nothing is in flight any more");
+            world.write(&block);
+        }
+        assert!(world.shared.allocate(SMALL).is_err(), "a block went out twice");
+        world.shared.verify().unwrap();
+        drop(cache);
+    });
+}
+
 /// A cache frees for one owner while another allocates for a second: what the first owner's work
 /// may still use never reaches the second, but through the centre. Every order.
 #[test]

@@ -145,15 +145,15 @@ fn a_magazine_is_used_again() {
     });
 }
 
-/// A flush drains the depot while a cache puts a magazine in and another takes one. Three
-/// preemptions: unbounded it takes hours.
+/// A flush drains the depot while a cache puts a magazine in and another takes one. Every
+/// order.
 #[test]
 fn a_drain_against_a_put_and_a_get() {
     static BOTH: Seen = Seen::new("drained both");
     static NONE: Seen = Seen::new("drained none");
     static GOT: Seen = Seen::new("got");
     let seen = [&BOTH, &NONE, &GOT];
-    explore("a_drain_against_a_put_and_a_get", Bound::Preemptions(3), &seen, |order| {
+    explore("a_drain_against_a_put_and_a_get", Bound::None, &seen, |order| {
         let world = World::new();
         assert!(world.put(OWNER, 0));
         let third = world.clone();
