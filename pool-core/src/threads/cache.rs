@@ -10,6 +10,7 @@ use super::owner::Owner;
 use super::platform::{DefaultThreads, Threads};
 use super::sabotage::FORGETS_END;
 use super::stock::{SETS, Stock};
+use super::word::Giver;
 use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape, Slot};
 use crate::sync::Lock;
 
@@ -47,9 +48,10 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// Alive while any handle of the allocator is.
     allocator: Weak<()>,
     stock: Arc<Stock>,
-    /// Its number among all caches of the allocator.
+    /// Its number among all caches of the allocator, and how words name it.
     number: u32,
-    /// The lane of the depot where each class found a magazine last.
+    giver: Giver,
+    /// The lane of the depot where each class looks for a magazine first.
     lanes: [u32; MOST_CLASSES],
     classes: Classes,
     shape: Shape,
@@ -92,6 +94,7 @@ impl<T: Threads> Cache<T> {
             allocator,
             stock,
             number,
+            giver: Giver::of_cache(number),
             lanes: [number; MOST_CLASSES],
             owner: Owner::CLEAN,
             set: 0,
@@ -182,7 +185,7 @@ impl<T: Threads> Cache<T> {
             bin.len = bin.len.checked_sub(1)?;
             // A flush may have been here: then the slot is empty.
             if let Some(handle) = self.stock.take(first + bin.len) {
-                self.inner.words.give(handle);
+                self.inner.words.give(handle, self.giver);
                 self.stock.counts.allocated.get(class)?.add(1);
                 return Some(handle);
             }
@@ -219,7 +222,13 @@ impl<T: Threads> Cache<T> {
         request: &Request,
         plain_len: Option<u64>,
     ) -> Result<Block, AllocError> {
-        let result = self.inner.allocate_centrally(&mut self.home, request, plain_len, &mut NoMore);
+        let result = self.inner.allocate_centrally(
+            &mut self.home,
+            request,
+            plain_len,
+            self.giver,
+            &mut NoMore,
+        );
         if let Ok(block) = &result {
             self.count_large(block);
         }
@@ -235,18 +244,27 @@ impl<T: Threads> Cache<T> {
     /// Takes a magazine from the depot: one of the owner, or a clean one.
     fn receive(&mut self, class: usize, owner: Owner) -> bool {
         let first = self.slot_of(class);
-        let mut len = 0;
+        let (mut len, mut last) = (0, 0);
         let stock = &self.stock;
         let mut each = |block| {
             if len < MOST_DEPTH {
                 stock.put(first + len, block);
+                last = block.slot().index();
                 len += 1;
             }
         };
         let depot = &self.inner.depot;
-        let lane = &mut self.lanes[class];
-        let received = depot.get(class, owner, lane, &mut each)
-            || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, lane, &mut each));
+        let first_lane = self.lanes[class];
+        let lane = depot.get(class, owner, first_lane, &mut each).or_else(|| {
+            let clean = Owner::CLEAN;
+            if owner == clean { None } else { depot.get(class, clean, first_lane, &mut each) }
+        });
+        let Some(lane) = lane else { return false };
+        // Blocks that this cache gave out come back in the lane of the cache that frees them. It
+        // stays with that lane and leaves others to others: so a block's word stays with the
+        // processor of the one.
+        let is_ours = self.inner.words.giver(last) == Some(self.giver);
+        self.lanes[class] = if is_ours { lane } else { lane + 1 };
         let bin = &mut self.bins[class];
         bin.len = len;
         if len > bin.limit {
@@ -254,7 +272,7 @@ impl<T: Threads> Cache<T> {
             bin.limit = len;
             self.spare_bytes = self.spare_bytes.saturating_sub(more_bytes);
         }
-        received
+        true
     }
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
@@ -269,7 +287,13 @@ impl<T: Threads> Cache<T> {
             len: &mut bin.len,
         };
         let plain_len = Need::plain_len(request, &self.shape);
-        let result = self.inner.allocate_centrally(&mut self.home, request, plain_len, &mut batch);
+        let result = self.inner.allocate_centrally(
+            &mut self.home,
+            request,
+            plain_len,
+            self.giver,
+            &mut batch,
+        );
         match result.map(|block| (block.handle.slot(), block)) {
             Ok((Slot::Granule(_), _)) => self.stock.counts.allocated[class].add(1),
             // No span had room.

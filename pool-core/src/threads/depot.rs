@@ -73,28 +73,28 @@ impl Depot {
         lane.is_some_and(|lane| lane.push(|magazine| magazine.fill(owner, blocks), &self.retries))
     }
 
-    /// Takes a magazine of a class and an owner out, and hands over what is in it. Looks first in
-    /// the lane where there was one last. One of another owner that is before it hides it.
+    /// Takes a magazine of a class and an owner out, and hands over what is in it: the lane where
+    /// there was one. Looks into a clean one's lanes from the first on. One of another owner that is
+    /// before it hides it.
     pub(crate) fn get(
         &self,
         class: usize,
         owner: Owner,
-        last_lane: &mut u32,
+        first_lane: u32,
         mut each: impl FnMut(Handle),
-    ) -> bool {
+    ) -> Option<u32> {
         let lanes = self.lanes(class);
         let (first, count) =
-            if owner == Owner::CLEAN { (*last_lane, lanes.len()) } else { (owner.0, 1) };
+            if owner == Owner::CLEAN { (first_lane, lanes.len()) } else { (owner.0, 1) };
         for step in 0..count.min(lanes.len()) {
             let number = (first as usize + step) % lanes.len();
             let wanted = |magazine: &Magazine| magazine.owner() == owner || MIXES_OWNERS;
             let take = |magazine: &Magazine| magazine.blocks().for_each(&mut each);
             if lanes[number].pop(wanted, take, &self.retries) {
-                *last_lane = number as u32;
-                return true;
+                return Some(number as u32);
             }
         }
-        false
+        None
     }
 
     /// Takes every magazine out that was in when the call began, and hands over what is in them.

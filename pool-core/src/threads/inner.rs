@@ -14,7 +14,7 @@ use super::sabotage::{FORGETS_DEPOT, HASTY_REFUSAL, LATE_STRIKE};
 use super::starts::Starts;
 use super::stock::{Counts, Large, Stock};
 use super::tables::NoTable;
-use super::word::Cut;
+use super::word::{Cut, Giver};
 use super::words::Words;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Metadata, Need, Request, Shape, Slot,
@@ -94,15 +94,16 @@ impl<T: Threads> Inner<T> {
         home: &mut Home,
         request: &Request,
         plain_len: Option<u64>,
+        giver: Giver,
         more: &mut impl More,
     ) -> Result<Block, AllocError> {
         if let Some(len) = plain_len
             && let Some(given) = self.centre.allocate_plainly(home, len, more)
         {
-            return self.admit(given);
+            return self.admit(given, giver);
         }
         let given = self.allocate_at_last(home, request, more)?;
-        self.admit(given)
+        self.admit(given, giver)
     }
 
     /// What a request goes through that found nothing at the first look, before it is refused.
@@ -135,9 +136,11 @@ impl<T: Threads> Inner<T> {
     /// Makes a block that the centre gave out the program's, under the handle that the program
     /// knows it by.
     #[inline(always)]
-    fn admit(&self, given: Given) -> Result<Block, AllocError> {
+    fn admit(&self, given: Given, giver: Giver) -> Result<Block, AllocError> {
         let Given { shard, block } = given;
-        let Slot::Node(node) = block.handle.slot() else { return self.admit_in_span(given) };
+        let Slot::Node(node) = block.handle.slot() else {
+            return self.admit_in_span(given, giver);
+        };
         let handle = outside(shard, node, block.handle);
         let len = block.size_bytes >> self.shape().granule_shift;
         match self.starts.note(Stretch { start: self.granule_of(&block), len }, handle) {
@@ -150,10 +153,10 @@ impl<T: Threads> Inner<T> {
         }
     }
 
-    fn admit_in_span(&self, given: Given) -> Result<Block, AllocError> {
+    fn admit_in_span(&self, given: Given, giver: Giver) -> Result<Block, AllocError> {
         match self.word_of(given) {
             Ok(handle) => {
-                self.words.give(handle);
+                self.words.give(handle, giver);
                 Ok(Block { handle, ..given.block })
             }
             Err(NoTable) => {
@@ -243,7 +246,8 @@ impl<T: Threads> Inner<T> {
     ) -> Result<Block, AllocError> {
         let mut home = self.centre.home_of(owner);
         let plain_len = Need::plain_len(request, self.shape());
-        let block = self.allocate_centrally(&mut home, request, plain_len, &mut NoMore)?;
+        let block =
+            self.allocate_centrally(&mut home, request, plain_len, Giver::NO_CACHE, &mut NoMore)?;
         self.loose.allocated.add_shared(1);
         self.loose.allocated_bytes.add_shared(block.size_bytes);
         Ok(block)

@@ -72,6 +72,45 @@ impl core::fmt::Debug for Word {
     }
 }
 
+/// When a block was given to the program last, and by whom: the low bits of its generation then
+/// (24, of which the next generation differs in the lowest) and the giver (8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Given(pub(crate) u32);
+
+/// A cache by its number, or a call that named none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Giver(u8);
+
+impl Giver {
+    /// A call that named no cache.
+    pub(crate) const NO_CACHE: Self = Self(u8::MAX);
+
+    /// A cache of a number. Of many caches, some have the same giver.
+    pub(crate) fn of_cache(number: u32) -> Self {
+        Self((number % 254) as u8 + 1)
+    }
+}
+
+impl Given {
+    /// Never: no giver is zero.
+    pub(crate) const NEVER: Self = Self(0);
+
+    #[inline(always)]
+    pub(crate) fn new(generation_bits: u32, giver: Giver) -> Self {
+        Self(generation_bits << 8 | u32::from(giver.0))
+    }
+
+    /// Whether it was given under the generation of a word.
+    #[inline(always)]
+    pub(crate) fn is_of(self, word: Word) -> bool {
+        self != Self::NEVER && self.0 >> 8 == word.generation_bits() & (u32::MAX >> 8)
+    }
+
+    pub(crate) fn giver(self) -> Giver {
+        Giver(self.0 as u8)
+    }
+}
+
 /// From one generation to the next: an odd number, so that all generations come before one
 /// comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +152,13 @@ mod tests {
                 assert_ne!(word, first);
                 assert_eq!(word.cut(), first.cut());
             }
+        }
+        for giver in [Giver::of_cache(0), Giver::of_cache(253), Giver::NO_CACHE] {
+            let given = Given::new(u32::MAX >> 1, giver);
+            let word = Word::new(u32::MAX >> 1, Cut::new(1, 2));
+            assert_eq!(given.giver(), giver);
+            assert!(given.is_of(word) && !given.is_of(word.after(Step::of(6))));
+            assert!(!Given::NEVER.is_of(word));
         }
         let last = Word::new(u32::MAX >> 1, Cut::new(0, 0));
         assert_eq!(last.after(Step::of(1)).generation_bits(), 1);

@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 
 use super::sabotage::{FINDS_CACHED, LOSES_GENERATIONS, TORN_FREE};
 use super::tables::{NoTable, cells, filled};
-use super::word::{Cut, Step, Word};
+use super::word::{Cut, Given, Giver, Step, Word};
 use crate::range::{Generation, Handle, HandleError, Shape};
 use crate::sync::{AtomicU32, AtomicU64, Once, Ordering, instance_number};
 
@@ -39,7 +39,7 @@ pub(crate) struct Words {
 struct SpanWords {
     /// The word of the block that begins there.
     words: Box<[AtomicU64]>,
-    /// The generation under which it was given to the program last.
+    /// Under which generation it was given to the program last, and by whom.
     given: Box<[AtomicU32]>,
 }
 
@@ -82,7 +82,7 @@ impl Words {
         span.try_call_once(|| {
             Ok(SpanWords {
                 words: filled(count, || AtomicU64::new(Word::UNUSED.0))?,
-                given: filled(count, || AtomicU32::new(0))?,
+                given: filled(count, || AtomicU32::new(Given::NEVER.0))?,
             })
         })?;
         self.cell(granule).ok_or(NoTable)
@@ -112,12 +112,18 @@ impl Words {
 
     /// Gives a block that the caller has to the program.
     #[inline(always)]
-    pub(crate) fn give(&self, handle: Handle) {
+    pub(crate) fn give(&self, handle: Handle, giver: Giver) {
         if let Some((span, inside)) = self.span(handle.slot().index())
             && let Some(given) = span.given.get(inside)
         {
-            given.store(handle.generation_bits(), Ordering::Relaxed);
+            given.store(Given::new(handle.generation_bits(), giver).0, Ordering::Relaxed);
         }
+    }
+
+    /// Who gave a block to the program last.
+    pub(crate) fn giver(&self, granule: u32) -> Option<Giver> {
+        let (span, inside) = self.span(granule)?;
+        Some(Given(span.given.get(inside)?.load(Ordering::Relaxed)).giver())
     }
 
     /// Finds the block of a handle.
@@ -144,10 +150,9 @@ impl Words {
     pub(crate) fn live_at(&self, granule: u32) -> Option<Word> {
         let (span, inside) = self.span(granule)?;
         // In this order: a block that has both when the second is read is live then.
-        let given = span.given.get(inside)?.load(Ordering::Acquire);
+        let given = Given(span.given.get(inside)?.load(Ordering::Acquire));
         let word = Word(span.words.get(inside)?.load(Ordering::Acquire));
-        let is_given = word.generation_bits() == given || FINDS_CACHED;
-        (word != Word::UNUSED && is_given).then_some(word)
+        (word != Word::UNUSED && (given.is_of(word) || FINDS_CACHED)).then_some(word)
     }
 }
 
