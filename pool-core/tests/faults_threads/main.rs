@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | P001, P019 | fences to wait for; a limit below what the device has | streams, growth of a pool |
 //! | P018 | asking the device for less after a refusal | growth of a pool |
-//! | P033, P070, P108 | every order of the steps of a hand-over, and tags that come round again | the depot's models |
+//! | P033, P070, P108 | every order of the steps of a hand-over, and numbers that come round again | the depot's models |
 //! | P043 | an address that is the driver's own | the C interface |
 //! | P047 | another thread's growth while one waits for the device | growth of a pool |
 //! | P073 | a device call that comes back into the pool | the device layer |
