@@ -15,8 +15,12 @@ use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape,
 use crate::sync::Lock;
 
 /// The first blocks of a class that a cache keeps; twice as many each time that this proves too
-/// few, up to the class's depth.
+/// few, up to the class's depth. A refill brings half of it.
 const FIRST_LIMIT: usize = 4;
+
+/// Granules of a first refill: small blocks that lie side by side share cache lines of words, and
+/// are better all in one cache.
+const FIRST_GRANULES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 /// Free small blocks of a [`SharedAllocator`], kept by one thread (or core, or queue) at a time.
 ///
@@ -48,17 +52,14 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// Alive while any handle of the allocator is.
     allocator: Weak<()>,
     stock: Arc<Stock>,
-    /// Its number among all caches of the allocator, and how words name it.
-    number: u32,
+    /// How words name it.
     giver: Giver,
-    /// The lane of the depot where each class looks for a magazine first.
-    lanes: [u32; MOST_CLASSES],
     classes: Classes,
     shape: Shape,
     /// The owner who came last, whose set is in use.
     owner: Owner,
     set: usize,
-    /// The bins of the set in use, and their first slot.
+    /// The bins of the set in use, and the first of them in the stock.
     bins: [Bin; MOST_CLASSES],
     first: usize,
     /// All sets; the bins of the one in use are kept above.
@@ -85,7 +86,7 @@ struct Bin {
 impl<T: Threads> Cache<T> {
     pub(super) fn new(inner: Arc<Inner<T>>, allocator: Weak<()>) -> Self {
         let stock = Arc::new(Stock::new(&inner.classes));
-        let number = inner.enter(&stock);
+        let giver = Giver::of_cache(inner.enter(&stock));
         Self {
             classes: inner.classes,
             shape: *inner.shape(),
@@ -93,9 +94,7 @@ impl<T: Threads> Cache<T> {
             inner,
             allocator,
             stock,
-            number,
-            giver: Giver::of_cache(number),
-            lanes: [number; MOST_CLASSES],
+            giver,
             owner: Owner::CLEAN,
             set: 0,
             bins: [Bin::default(); MOST_CLASSES],
@@ -170,21 +169,21 @@ impl<T: Threads> Cache<T> {
         if owner == self.owner { self.take(class) } else { None }
     }
 
-    /// The first slot of a class.
+    /// The bin of a class in the stock.
     #[inline(always)]
-    fn slot_of(&self, class: usize) -> usize {
-        self.first + class * MOST_DEPTH
+    fn bin_of(&self, class: usize) -> usize {
+        self.first + class
     }
 
     /// Gives out the block that was cached last.
     #[inline(always)]
     fn take(&mut self, class: usize) -> Option<Handle> {
-        let first = self.slot_of(class);
+        let of_class = self.bin_of(class);
         let bin = self.bins.get_mut(class)?;
         loop {
             bin.len = bin.len.checked_sub(1)?;
             // A flush may have been here: then the slot is empty.
-            if let Some(handle) = self.stock.take(first + bin.len) {
+            if let Some(handle) = self.stock.take(of_class, bin.len) {
                 self.inner.words.give(handle, self.giver);
                 self.stock.counts.allocated.get(class)?.add(1);
                 return Some(handle);
@@ -243,28 +242,18 @@ impl<T: Threads> Cache<T> {
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
     fn receive(&mut self, class: usize, owner: Owner) -> bool {
-        let first = self.slot_of(class);
-        let (mut len, mut last) = (0, 0);
+        let of_class = self.bin_of(class);
+        let mut len = 0;
         let stock = &self.stock;
         let mut each = |block| {
             if len < MOST_DEPTH {
-                stock.put(first + len, block);
-                last = block.slot().index();
+                stock.put(of_class, len, block);
                 len += 1;
             }
         };
         let depot = &self.inner.depot;
-        let first_lane = self.lanes[class];
-        let lane = depot.get(class, owner, first_lane, &mut each).or_else(|| {
-            let clean = Owner::CLEAN;
-            if owner == clean { None } else { depot.get(class, clean, first_lane, &mut each) }
-        });
-        let Some(lane) = lane else { return false };
-        // Blocks that this cache gave out come back in the lane of the cache that frees them. It
-        // stays with that lane and leaves others to others: so a block's word stays with the
-        // processor of the one.
-        let is_ours = self.inner.words.giver(last) == Some(self.giver);
-        self.lanes[class] = if is_ours { lane } else { lane + 1 };
+        let received = depot.get(class, owner, self.giver, &mut each)
+            || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, self.giver, &mut each));
         let bin = &mut self.bins[class];
         bin.len = len;
         if len > bin.limit {
@@ -272,18 +261,18 @@ impl<T: Threads> Cache<T> {
             bin.limit = len;
             self.spare_bytes = self.spare_bytes.saturating_sub(more_bytes);
         }
-        true
+        received
     }
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
     fn refill(&mut self, class: usize, request: &Request) -> Result<Block, AllocError> {
-        let first = self.slot_of(class);
+        let of_class = self.bin_of(class);
         let bin = &mut self.bins[class];
         let mut batch = Batch {
             inner: &self.inner,
             stock: &self.stock,
-            first,
-            wanted: bin.limit / 2,
+            bin: of_class,
+            wanted: (bin.limit / 2).saturating_sub(1),
             len: &mut bin.len,
         };
         let plain_len = Need::plain_len(request, &self.shape);
@@ -420,9 +409,9 @@ impl<T: Threads> Cache<T> {
 
     #[inline(always)]
     fn keep(&mut self, class: usize, block: Handle) {
-        let first = self.slot_of(class);
+        let of_class = self.bin_of(class);
         if let Some(bin) = self.bins.get_mut(class) {
-            self.stock.put(first + bin.len, block);
+            self.stock.put(of_class, bin.len, block);
             bin.len += 1;
         }
     }
@@ -447,7 +436,8 @@ impl<T: Threads> Cache<T> {
         let depth = self.classes.depth(class);
         let block_bytes = self.classes.bytes(class);
         let limit = self.bins[class].limit;
-        let mut wanted = (limit * 2).max(FIRST_LIMIT).min(depth);
+        let first = FIRST_LIMIT.max(2 * FIRST_GRANULES >> class);
+        let mut wanted = (limit * 2).max(first).min(depth);
         if limit == 0 && self.spare_bytes < block_bytes {
             self.empty_set((self.set + 1) % SETS);
         }
@@ -465,14 +455,17 @@ impl<T: Threads> Cache<T> {
     fn pass_on(&mut self, class: usize) {
         let len = self.bins[class].len;
         let left = len - self.classes.magazine_len(class).min(len);
-        let first = self.slot_of(class);
-        let blocks = || (first + left..first + len).filter_map(|slot| self.stock.take(slot));
-        if self.inner.depot.put(class, self.owner, self.number, blocks()) {
+        self.bins[class].len = left;
+        let blocks = self.stock.take_many(self.bin_of(class), left..len);
+        let Some(last) = blocks.last() else { return };
+        // They go where the cache looks for them that gave them to the program, so that a block's
+        // word and what is noted beside it stay with the processors of the two.
+        let giver = self.inner.words.giver(last.slot().index());
+        if self.inner.depot.put(class, self.owner, giver, blocks.iter().copied()) {
             self.stock.counts.magazines.add(1);
         } else {
-            self.inner.return_all(blocks());
+            self.inner.return_all(blocks.into_iter());
         }
-        self.bins[class].len = left;
     }
 
     /// Makes an owner's set the one in use; if no set is the owner's, the next one is emptied for
@@ -501,9 +494,8 @@ impl<T: Threads> Cache<T> {
         let bins = core::mem::take(bins);
         let first = self.stock.first_of(set);
         for (class, bin) in bins.iter().enumerate().take(self.classes.count()) {
-            let first = first + class * MOST_DEPTH;
-            let slots = first..first + bin.len;
-            self.inner.return_all(slots.filter_map(|slot| self.stock.take(slot)));
+            let blocks = self.stock.take_many(first + class, 0..bin.len);
+            self.inner.return_all(blocks.into_iter());
             self.spare_bytes += bin.limit as u64 * self.classes.bytes(class);
         }
         self.spare_bytes = self.spare_bytes.min(self.classes.cache_bytes());
@@ -581,7 +573,7 @@ impl<T: Threads> Cache<T> {
 struct Batch<'a, T: Threads> {
     inner: &'a Inner<T>,
     stock: &'a Stock,
-    first: usize,
+    bin: usize,
     wanted: usize,
     len: &'a mut usize,
 }
@@ -593,7 +585,7 @@ impl<T: Threads> More for Batch<'_, T> {
 
     fn take(&mut self, given: Given) -> bool {
         let Ok(block) = self.inner.word_of(given) else { return false };
-        self.stock.put(self.first + *self.len, block);
+        self.stock.put(self.bin, *self.len, block);
         *self.len += 1;
         true
     }

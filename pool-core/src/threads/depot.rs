@@ -7,6 +7,7 @@ use super::owner::Owner;
 use super::ring::Ring;
 use super::sabotage::MIXES_OWNERS;
 use super::tables::NoTable;
+use super::word::Giver;
 use crate::range::Handle;
 use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering};
 
@@ -26,8 +27,9 @@ struct Magazine {
 /// Magazines of all classes. Their number is fixed when it is made, and with it the bytes that
 /// the depot keeps at most.
 ///
-/// A class has several *lanes*, and which one a cache puts its magazines in depends on the cache:
-/// so pairs of caches of which one allocates and one frees meet in a lane of their own.
+/// A class has several *lanes*: blocks that are clean wait in the lane of the cache that gave them
+/// to the program, those of an owner in the owner's. So pairs of caches of which one allocates and
+/// one frees meet in a lane of their own.
 pub(crate) struct Depot {
     /// For each class, its lanes.
     classes: Box<[Box<[Ring<Magazine>]>]>,
@@ -53,48 +55,39 @@ impl Depot {
         Ok(Self { classes: lanes_of_classes.into_boxed_slice(), retries: Counter::default() })
     }
 
-    fn lanes(&self, class: usize) -> &[Ring<Magazine>] {
-        self.classes.get(class).map_or(&[], |lanes| lanes)
+    /// The lane of an owner's blocks, or of clean ones that a cache gave out.
+    fn lane(&self, class: usize, owner: Owner, giver: Giver) -> Option<&Ring<Magazine>> {
+        let number = if owner == Owner::CLEAN { giver.number() } else { owner.0 };
+        let lanes = self.classes.get(class)?;
+        lanes.get((number as usize).checked_rem(lanes.len())?)
     }
 
-    /// Puts a magazine in, for a cache of some number; false if its lane is full: then none of the
-    /// blocks was asked for.
+    /// Puts a magazine in, of blocks that were given out by some cache; false if its lane is full:
+    /// then none of the blocks was asked for.
     pub(crate) fn put(
         &self,
         class: usize,
         owner: Owner,
-        cache: u32,
+        giver: Giver,
         blocks: impl Iterator<Item = Handle>,
     ) -> bool {
-        // Clean blocks serve any cache; those of an owner wait where the owner's caches look.
-        let number = if owner == Owner::CLEAN { cache } else { owner.0 };
-        let lanes = self.lanes(class);
-        let lane = (number as usize).checked_rem(lanes.len()).and_then(|lane| lanes.get(lane));
+        let lane = self.lane(class, owner, giver);
         lane.is_some_and(|lane| lane.push(|magazine| magazine.fill(owner, blocks), &self.retries))
     }
 
-    /// Takes a magazine of a class and an owner out, and hands over what is in it: the lane where
-    /// there was one. Looks into a clean one's lanes from the first on. One of another owner that is
-    /// before it hides it.
+    /// Takes a magazine of a class and an owner out, for a cache, and hands over what is in it. One
+    /// of another owner that is before it hides it.
     pub(crate) fn get(
         &self,
         class: usize,
         owner: Owner,
-        first_lane: u32,
-        mut each: impl FnMut(Handle),
-    ) -> Option<u32> {
-        let lanes = self.lanes(class);
-        let (first, count) =
-            if owner == Owner::CLEAN { (first_lane, lanes.len()) } else { (owner.0, 1) };
-        for step in 0..count.min(lanes.len()) {
-            let number = (first as usize + step) % lanes.len();
-            let wanted = |magazine: &Magazine| magazine.owner() == owner || MIXES_OWNERS;
-            let take = |magazine: &Magazine| magazine.blocks().for_each(&mut each);
-            if lanes[number].pop(wanted, take, &self.retries) {
-                return Some(number as u32);
-            }
-        }
-        None
+        cache: Giver,
+        each: impl FnMut(Handle),
+    ) -> bool {
+        let wanted = |magazine: &Magazine| magazine.owner() == owner || MIXES_OWNERS;
+        let take = |magazine: &Magazine| magazine.blocks().for_each(each);
+        let lane = self.lane(class, owner, cache);
+        lane.is_some_and(|lane| lane.pop(wanted, take, &self.retries))
     }
 
     /// Takes every magazine out that was in when the call began, and hands over what is in them.

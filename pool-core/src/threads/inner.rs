@@ -227,7 +227,9 @@ impl<T: Threads> Inner<T> {
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
         for stock in stocks.iter() {
-            self.return_all(stock.take_all());
+            for bin in 0..stock.bins() {
+                self.return_all(stock.steal(bin).into_iter());
+            }
         }
         if !FORGETS_DEPOT {
             self.drain_depot();

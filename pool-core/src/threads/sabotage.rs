@@ -17,6 +17,9 @@ pub(crate) const TORN_TAKE: bool = cfg!(pool_sabotage = "torn_take");
 /// A flush takes a block out of a slot in two steps. (`torn_steal`)
 pub(crate) const TORN_STEAL: bool = cfg!(pool_sabotage = "torn_steal");
 
+/// Several blocks are taken out of a bin at once by two. (`ignored_busy`)
+pub(crate) const IGNORES_BUSY: bool = cfg!(pool_sabotage = "ignored_busy");
+
 /// A block is put into a slot without what its last hand did. (`relaxed_put`)
 pub(crate) const PUT: Ordering =
     if cfg!(pool_sabotage = "relaxed_put") { Ordering::Relaxed } else { Ordering::Release };

@@ -1,14 +1,20 @@
 //! What others may see and take of a cache: its blocks and its counters.
 
 use alloc::boxed::Box;
+use core::ops::Range;
+
+use arrayvec::ArrayVec;
 
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
-use super::sabotage::{PUT, TAKE, TORN_STEAL, TORN_TAKE};
+use super::sabotage::{IGNORES_BUSY, PUT, TAKE, TORN_STEAL, TORN_TAKE};
 use crate::range::Handle;
-use crate::sync::{AtomicU64, Counter, Ordering, Padded};
+use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded};
 
 /// Owners whose blocks a cache keeps apart at a time.
 pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
+
+/// Blocks on their way.
+pub(crate) type Blocks = ArrayVec<Handle, MOST_DEPTH>;
 
 /// The blocks of a cache and what it counts.
 ///
@@ -18,9 +24,18 @@ pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 #[repr(align(128))]
 pub(crate) struct Stock {
     classes: usize,
-    /// For each set and class, `MOST_DEPTH` slots: a handle that the block will have, or zero.
-    slots: Box<[Padded<[AtomicU64; MOST_DEPTH]>]>,
+    /// For each set, one for each class.
+    bins: Box<[Padded<Slots>]>,
     pub(crate) counts: Counts,
+}
+
+/// The slots of a set's class.
+struct Slots {
+    /// Whether somebody takes several blocks out: the cache, which then needs no exchange for
+    /// each, or a flush. Who finds it taken does without: a flush goes on to the next bin.
+    busy: AtomicU32,
+    /// The handle that a block will have, or zero.
+    slots: [AtomicU64; MOST_DEPTH],
 }
 
 /// What a cache counts: by class what it gives out and takes back, and apart from that the
@@ -63,25 +78,33 @@ pub(crate) struct Large {
 impl Stock {
     /// An empty stock.
     pub(crate) fn new(classes: &Classes) -> Self {
-        let bin = |_| Padded(core::array::from_fn(|_| AtomicU64::new(0)));
-        let slots = (0..SETS * classes.count()).map(bin).collect();
-        Self { classes: classes.count(), slots, counts: Counts::default() }
+        let bin = |_| {
+            let slots = core::array::from_fn(|_| AtomicU64::new(0));
+            Padded(Slots { busy: AtomicU32::new(0), slots })
+        };
+        let bins = (0..SETS * classes.count()).map(bin).collect();
+        Self { classes: classes.count(), bins, counts: Counts::default() }
     }
 
-    /// A set's first slot. Its classes follow each other, `MOST_DEPTH` slots each.
+    /// A set's first bin. Its classes follow each other.
     pub(crate) fn first_of(&self, set: usize) -> usize {
-        set * self.classes * MOST_DEPTH
+        set * self.classes
+    }
+
+    /// How many bins there are.
+    pub(crate) fn bins(&self) -> usize {
+        self.bins.len()
     }
 
     #[inline(always)]
-    fn slot(&self, slot: usize) -> Option<&AtomicU64> {
-        self.slots.get(slot / MOST_DEPTH)?.0.get(slot % MOST_DEPTH)
+    fn slot(&self, bin: usize, slot: usize) -> Option<&AtomicU64> {
+        self.bins.get(bin)?.0.slots.get(slot)
     }
 
     /// Takes the block out of a slot; none if a flush took it.
     #[inline(always)]
-    pub(crate) fn take(&self, slot: usize) -> Option<Handle> {
-        let slot = self.slot(slot)?;
+    pub(crate) fn take(&self, bin: usize, slot: usize) -> Option<Handle> {
+        let slot = self.slot(bin, slot)?;
         if TORN_TAKE {
             let block = slot.load(Ordering::Acquire);
             slot.store(0, Ordering::Relaxed);
@@ -92,8 +115,8 @@ impl Stock {
 
     /// Puts a block into an empty slot. Only the cache does.
     #[inline(always)]
-    pub(crate) fn put(&self, slot: usize, block: Handle) {
-        if let Some(slot) = self.slot(slot) {
+    pub(crate) fn put(&self, bin: usize, slot: usize, block: Handle) {
+        if let Some(slot) = self.slot(bin, slot) {
             if cfg!(loom) {
                 // The checker does not know that an exchange is ordered before a store that came
                 // after what it read. Nothing else is in the slot.
@@ -104,9 +127,30 @@ impl Stock {
         }
     }
 
-    /// Takes all blocks out, for anyone.
-    pub(crate) fn take_all(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.slots.iter().flat_map(|bin| &bin.0).filter_map(|slot| {
+    /// Takes the blocks out of several slots, for the cache.
+    pub(crate) fn take_many(&self, bin: usize, slots: Range<usize>) -> Blocks {
+        let Some(of_bin) = self.bins.get(bin) else { return Blocks::new() };
+        if !of_bin.begin() {
+            return slots.filter_map(|slot| self.take(bin, slot)).collect();
+        }
+        let taken = of_bin.slots.get(slots).unwrap_or_default();
+        let blocks = taken.iter().filter_map(|slot| {
+            let block = Handle::from_raw(slot.load(Ordering::Relaxed))?;
+            slot.store(0, Ordering::Relaxed);
+            Some(block)
+        });
+        let blocks = blocks.collect();
+        of_bin.end();
+        blocks
+    }
+
+    /// Takes all blocks out of a bin, for a flush by anyone.
+    pub(crate) fn steal(&self, bin: usize) -> Blocks {
+        let Some(of_bin) = self.bins.get(bin) else { return Blocks::new() };
+        if !of_bin.begin() {
+            return Blocks::new();
+        }
+        let blocks = of_bin.slots.iter().filter_map(|slot| {
             // Mostly there is none, and a look costs the cache less than an exchange.
             if slot.load(Ordering::Relaxed) == 0 {
                 return None;
@@ -117,6 +161,21 @@ impl Stock {
                 return Handle::from_raw(block);
             }
             Handle::from_raw(slot.swap(0, TAKE))
-        })
+        });
+        let blocks = blocks.collect();
+        of_bin.end();
+        blocks
+    }
+}
+
+impl Slots {
+    /// Begins to take several blocks out; false if somebody else does.
+    fn begin(&self) -> bool {
+        let begun = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        begun.is_ok() || IGNORES_BUSY
+    }
+
+    fn end(&self) {
+        self.busy.store(0, Ordering::Release);
     }
 }

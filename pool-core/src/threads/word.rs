@@ -85,6 +85,11 @@ impl Giver {
     /// A call that named no cache.
     pub(crate) const NO_CACHE: Self = Self(u8::MAX);
 
+    /// A number that caches mostly have to themselves.
+    pub(crate) fn number(self) -> u32 {
+        self.0.into()
+    }
+
     /// A cache of a number. Of many caches, some have the same giver.
     pub(crate) fn of_cache(number: u32) -> Self {
         Self((number % 254) as u8 + 1)

@@ -121,9 +121,9 @@ impl Words {
     }
 
     /// Who gave a block to the program last.
-    pub(crate) fn giver(&self, granule: u32) -> Option<Giver> {
-        let (span, inside) = self.span(granule)?;
-        Some(Given(span.given.get(inside)?.load(Ordering::Relaxed)).giver())
+    pub(crate) fn giver(&self, granule: u32) -> Giver {
+        let given = self.span(granule).and_then(|(span, inside)| span.given.get(inside));
+        given.map_or(Given::NEVER, |given| Given(given.load(Ordering::Relaxed))).giver()
     }
 
     /// Finds the block of a handle.

@@ -116,7 +116,7 @@ fn two_caches_free_one_block() {
     static OTHER: Seen = Seen::new("the other wins");
     explore("two_caches_free_one_block", Bound::None, &[&ONE, &OTHER], |order| {
         let world = World::new(1);
-        let (mut here, mut there) = (world.shared.cache(), world.shared.cache());
+        let (mut here, there) = (world.shared.cache(), world.shared.cache());
         let block = world.allocate(&mut here);
         let turn = |mut cache: Cache<ModelThreads>| {
             move |world: &Arc<World>| {

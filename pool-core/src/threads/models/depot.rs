@@ -10,6 +10,7 @@ use crate::range::{Handle, Shape, Slot};
 use crate::threads::classes::Classes;
 use crate::threads::depot::Depot;
 use crate::threads::owner::Owner;
+use crate::threads::word::Giver;
 
 /// The only class, and the owner of most magazines.
 const CLASS: usize = 0;
@@ -46,13 +47,13 @@ impl World {
     /// Uses the blocks of the n-th magazine and puts it in.
     fn put(&self, owner: Owner, n: u32) -> bool {
         magazine(n).for_each(|block| self.memories[block as usize].write());
-        self.depot.put(CLASS, owner, 0, magazine(n).map(hint))
+        self.depot.put(CLASS, owner, Giver::NO_CACHE, magazine(n).map(hint))
     }
 
     /// Takes a magazine out and uses its blocks: its number.
     fn get(&self, owner: Owner) -> Option<u32> {
         let mut blocks = Vec::new();
-        let got = self.depot.get(CLASS, owner, &mut 0, |hint| blocks.push(self.use_block(hint)));
+        let got = self.depot.get(CLASS, owner, Giver::NO_CACHE, |hint| blocks.push(self.use_block(hint)));
         got.then(|| Self::whole(&blocks))
     }
 

@@ -4,7 +4,7 @@
 use super::explore::{Bound, Seen, explore};
 use super::std::sync::Arc;
 use crate::range::{Handle, HandleError, Shape};
-use crate::threads::word::Cut;
+use crate::threads::word::{Cut, Giver};
 use crate::threads::words::Words;
 
 /// The granule at which the one block begins.
@@ -15,7 +15,7 @@ fn words_and_block() -> (Arc<Words>, Handle) {
     let shape = Shape { granule_shift: 8, capacity: 4, span_granules: 4, small_granules: 2 };
     let words = Words::new(&shape, 0).unwrap();
     let handle = words.admit(HERE, Cut::new(0, 0)).unwrap();
-    words.give(handle);
+    words.give(handle, Giver::NO_CACHE);
     (Arc::new(words), handle)
 }
 
@@ -56,7 +56,7 @@ fn a_second_free_against_the_next_owner() {
         let (words, handle) = words_and_block();
         let first = move |words: &Arc<Words>| {
             let next = free(words, handle).ok()?;
-            words.give(next);
+            words.give(next, Giver::NO_CACHE);
             Some(next)
         };
         let second = move |words: &Arc<Words>| free(words, handle).is_ok();
@@ -100,7 +100,7 @@ fn a_free_by_offset_against_free_and_gift() {
         let (words, handle) = words_and_block();
         let one = move |words: &Arc<Words>| {
             let next = free(words, handle)?;
-            words.give(next);
+            words.give(next, Giver::NO_CACHE);
             Ok::<_, HandleError>(next)
         };
         let (mine, others) = order.race(&words, one, |words| {
@@ -128,7 +128,7 @@ fn a_look_by_offset_against_a_block_cut_anew() {
         let old = free(&words, handle).unwrap();
         let admit = |words: &Arc<Words>| {
             let new = words.admit(HERE, Cut::new(3, 1)).unwrap();
-            words.give(new);
+            words.give(new, Giver::NO_CACHE);
         };
         let ((), seen) = order.race(&words, admit, |words| words.live_at(HERE));
         match seen {
