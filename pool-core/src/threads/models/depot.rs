@@ -53,7 +53,8 @@ impl World {
     /// Takes a magazine out and uses its blocks: its number.
     fn get(&self, owner: Owner) -> Option<u32> {
         let mut blocks = Vec::new();
-        let got = self.depot.get(CLASS, owner, Giver::NO_CACHE, |hint| blocks.push(self.use_block(hint)));
+        let got =
+            self.depot.get(CLASS, owner, Giver::NO_CACHE, |hint| blocks.push(self.use_block(hint)));
         got.then(|| Self::whole(&blocks))
     }
 
