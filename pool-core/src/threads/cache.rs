@@ -22,6 +22,9 @@ const FIRST_LIMIT: usize = 4;
 /// are better all in one cache.
 const FIRST_GRANULES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
+/// Of so many magazines that are passed on, one is asked whose blocks they are.
+const ASK_EVERY: u8 = 4;
+
 /// Free small blocks of a [`SharedAllocator`], kept by one thread (or core, or queue) at a time.
 ///
 /// A cache is a value: an embedding runtime keeps one wherever it runs one thing at a time. With
@@ -81,6 +84,9 @@ struct Set {
 struct Bin {
     len: usize,
     limit: usize,
+    /// Whose blocks were passed on last, and how often since that was asked.
+    giver: Giver,
+    passed: u8,
 }
 
 impl<T: Threads> Cache<T> {
@@ -352,7 +358,7 @@ impl<T: Threads> Cache<T> {
     pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
         let found = self.inner.words.find(handle, granule).ok()?;
         let class = self.classes.of_order(found.cut().order())?;
-        let &Bin { len, limit } = self.bins.get(class)?;
+        let &Bin { len, limit, .. } = self.bins.get(class)?;
         if owner != self.owner || len >= limit {
             return None;
         }
@@ -459,8 +465,14 @@ impl<T: Threads> Cache<T> {
         let blocks = self.stock.take_many(self.bin_of(class), left..len);
         let Some(last) = blocks.last() else { return };
         // They go where the cache looks for them that gave them to the program, so that a block's
-        // word and what is noted beside it stay with the processors of the two.
-        let giver = self.inner.words.giver(last.slot().index());
+        // word and what is noted beside it stay with the processors of the two. To ask takes a
+        // cache line away from that cache's, and mostly it is the one of before.
+        let bin = &mut self.bins[class];
+        if bin.passed == 0 {
+            bin.giver = self.inner.words.giver(last.slot().index());
+        }
+        bin.passed = (bin.passed + 1) % ASK_EVERY;
+        let giver = bin.giver;
         if self.inner.depot.put(class, self.owner, giver, blocks.iter().copied()) {
             self.stock.counts.magazines.add(1);
         } else {

@@ -44,7 +44,7 @@ pub(crate) struct Inner<T: Threads> {
 
 /// The depot keeps at most this part of a range, and no more than so many bytes of a class.
 const DEPOTS_IN_RANGE: u64 = 256;
-const MOST_DEPOT_BYTES: u64 = 4 << 20;
+const MOST_DEPOT_BYTES: u64 = 8 << 20;
 
 impl<T: Threads> Inner<T> {
     pub(crate) fn new(config: &SharedConfig) -> Result<Self, ConfigError> {

@@ -78,7 +78,7 @@ impl core::fmt::Debug for Word {
 pub(crate) struct Given(pub(crate) u32);
 
 /// A cache by its number, or a call that named none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Giver(u8);
 
 impl Giver {
