@@ -17,7 +17,7 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Counts up. Only one thread may at a time: this is no atomic addition.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
@@ -33,13 +33,13 @@ impl Counter {
     }
 
     /// Sets it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
     /// What it is.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

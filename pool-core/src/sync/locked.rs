@@ -37,14 +37,8 @@ impl AtomicU64 {
     }
 
     #[inline]
-    pub(crate) fn compare_exchange_weak(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.compare_exchange(current, new, success, failure)
+    pub(crate) fn swap(&self, new: u64, _: Ordering) -> u64 {
+        core::mem::replace(&mut *self.0.lock(), new)
     }
 
     #[inline]
@@ -71,10 +65,11 @@ mod tests {
     fn it_does_what_an_atomic_does() {
         let number = AtomicU64::new(5);
         assert_eq!(number.compare_exchange(4, 9, Relaxed, Relaxed), Err(5));
-        assert_eq!(number.compare_exchange_weak(5, 9, Relaxed, Relaxed), Ok(5));
+        assert_eq!(number.compare_exchange(5, 9, Relaxed, Relaxed), Ok(5));
         assert_eq!(number.fetch_add(1, Relaxed), 9);
         assert_eq!(number.fetch_max(3, Relaxed), 10);
         number.store(2, Relaxed);
-        assert_eq!(number.load(Relaxed), 2);
+        assert_eq!(number.swap(4, Relaxed), 2);
+        assert_eq!(number.load(Relaxed), 4);
     }
 }

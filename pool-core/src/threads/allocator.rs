@@ -1,6 +1,6 @@
 //! The shared allocator: what programs hold.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 
 use super::cache::Cache;
 use super::config::SharedConfig;
@@ -97,6 +97,11 @@ impl<T: Threads> SharedAllocator<T> {
         &self.inner
     }
 
+    /// What ends with the last handle.
+    pub(super) fn life(&self) -> Weak<()> {
+        Arc::downgrade(&self.alive)
+    }
+
     /// A new cache, empty.
     ///
     /// # Example
@@ -111,7 +116,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// ```
     #[must_use]
     pub fn cache(&self) -> Cache<T> {
-        Cache::new(self.inner.clone(), Arc::downgrade(&self.alive))
+        Cache::new(self)
     }
 
     /// Serves a request for nobody in particular: from the calling thread's cache where the

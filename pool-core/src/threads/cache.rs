@@ -90,7 +90,8 @@ struct Bin {
 }
 
 impl<T: Threads> Cache<T> {
-    pub(super) fn new(inner: Arc<Inner<T>>, allocator: Weak<()>) -> Self {
+    pub(super) fn new(shared: &SharedAllocator<T>) -> Self {
+        let inner = shared.inner().clone();
         let stock = Arc::new(Stock::new(&inner.classes));
         let giver = Giver::of_cache(inner.enter(&stock));
         Self {
@@ -98,7 +99,7 @@ impl<T: Threads> Cache<T> {
             shape: *inner.shape(),
             spare_bytes: inner.classes.cache_bytes(),
             inner,
-            allocator,
+            allocator: shared.life(),
             stock,
             giver,
             owner: Owner::CLEAN,
@@ -205,11 +206,11 @@ impl<T: Threads> Cache<T> {
         class: usize,
         request: &Request,
     ) -> Result<Block, AllocError> {
-        self.stock.counts.missed.add(1);
         self.use_set_of(owner);
         if let Some(handle) = self.take(class) {
             return Ok(self.inner.describe(handle, class));
         }
+        self.stock.counts.missed.add(1);
         self.deepen(class);
         if self.receive(class, owner)
             && let Some(handle) = self.take(class)
@@ -442,7 +443,7 @@ impl<T: Threads> Cache<T> {
         let depth = self.classes.depth(class);
         let block_bytes = self.classes.bytes(class);
         let limit = self.bins[class].limit;
-        let first = FIRST_LIMIT.max(2 * FIRST_GRANULES >> class);
+        let first = FIRST_LIMIT.max((2 * FIRST_GRANULES) >> class);
         let mut wanted = (limit * 2).max(first).min(depth);
         if limit == 0 && self.spare_bytes < block_bytes {
             self.empty_set((self.set + 1) % SETS);
@@ -575,7 +576,6 @@ impl<T: Threads> Cache<T> {
     }
 
     /// Whether nobody has the allocator any more.
-    #[cfg(feature = "std")]
     pub(super) fn is_orphaned(&self) -> bool {
         self.allocator.strong_count() == 0
     }
@@ -616,6 +616,9 @@ impl<T: Threads> Drop for Cache<T> {
 
 impl<T: Threads> core::fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Cache").field("shard", &self.home.shard).finish_non_exhaustive()
+        f.debug_struct("Cache")
+            .field("shard", &self.home.shard)
+            .field("is_orphaned", &self.is_orphaned())
+            .finish_non_exhaustive()
     }
 }

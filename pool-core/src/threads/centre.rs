@@ -154,13 +154,12 @@ impl<T: Threads> Centre<T> {
     #[inline(always)]
     fn lock(&self, shard: u32) -> Guard<'_, T> {
         let lock = &self.shards[shard as usize];
-        let mut guard = match lock.try_lock() {
-            Some(guard) => guard,
-            None => {
-                let mut guard = lock.lock();
-                guard.waits += 1;
-                guard
-            }
+        let mut guard = if let Some(guard) = lock.try_lock() {
+            guard
+        } else {
+            let mut guard = lock.lock();
+            guard.waits += 1;
+            guard
         };
         guard.locks += 1;
         guard
@@ -488,7 +487,7 @@ impl<T: Threads> Centre<T> {
 
     /// Granules that were given out and not taken back.
     pub(crate) fn used_granules(&self) -> u64 {
-        self.each_shard(|shard| shard.used_granules()).sum()
+        self.shards.iter().map(|shard| shard.lock().used_granules()).sum()
     }
 
     /// What the shards count: blocks given out, locks taken, and those waited for.
@@ -521,13 +520,6 @@ impl<T: Threads> Centre<T> {
             used += guard.used_granules();
         }
         self.peak.set(used);
-    }
-
-    fn each_shard<'a, V>(
-        &'a self,
-        read: impl Fn(&Shard) -> V + 'a,
-    ) -> impl Iterator<Item = V> + 'a {
-        self.shards.iter().map(move |shard| read(&shard.lock()))
     }
 
     /// Checks every shard, and that what is lent is what is owned. Hands every block that was

@@ -94,16 +94,16 @@ impl<T: Threads> Inner<T> {
         home: &mut Home,
         request: &Request,
         plain_len: Option<u64>,
-        giver: Giver,
+        cache: Giver,
         more: &mut impl More,
     ) -> Result<Block, AllocError> {
         if let Some(len) = plain_len
             && let Some(given) = self.centre.allocate_plainly(home, len, more)
         {
-            return self.admit(given, giver);
+            return self.admit(given, cache);
         }
         let given = self.allocate_at_last(home, request, more)?;
-        self.admit(given, giver)
+        self.admit(given, cache)
     }
 
     /// What a request goes through that found nothing at the first look, before it is refused.
@@ -136,35 +136,30 @@ impl<T: Threads> Inner<T> {
     /// Makes a block that the centre gave out the program's, under the handle that the program
     /// knows it by.
     #[inline(always)]
-    fn admit(&self, given: Given, giver: Giver) -> Result<Block, AllocError> {
+    fn admit(&self, given: Given, cache: Giver) -> Result<Block, AllocError> {
         let Given { shard, block } = given;
         let Slot::Node(node) = block.handle.slot() else {
-            return self.admit_in_span(given, giver);
+            return self.admit_in_span(given, cache);
         };
         let handle = outside(shard, node, block.handle);
         let len = block.size_bytes >> self.shape().granule_shift;
-        match self.starts.note(Stretch { start: self.granule_of(&block), len }, handle) {
-            Ok(()) => Ok(Block { handle, ..block }),
-            Err(NoTable) => {
-                // It was allocated just now.
-                let _ = self.centre.free_outside(handle, |_| {});
-                Err(AllocError::OutOfMetadata(Metadata::Words))
-            }
+        let stretch = Stretch { start: self.granule_of(&block), len };
+        if self.starts.note(stretch, handle).is_err() {
+            // It was allocated just now.
+            let _ = self.centre.free_outside(handle, |_| {});
+            return Err(AllocError::OutOfMetadata(Metadata::Words));
         }
+        Ok(Block { handle, ..block })
     }
 
-    fn admit_in_span(&self, given: Given, giver: Giver) -> Result<Block, AllocError> {
-        match self.word_of(given) {
-            Ok(handle) => {
-                self.words.give(handle, giver);
-                Ok(Block { handle, ..given.block })
-            }
-            Err(NoTable) => {
-                let granule = self.granule_of(&given.block);
-                self.centre.free_in_spans(core::iter::once((given.shard, granule)));
-                Err(AllocError::OutOfMetadata(Metadata::Words))
-            }
-        }
+    fn admit_in_span(&self, given: Given, cache: Giver) -> Result<Block, AllocError> {
+        let Ok(handle) = self.word_of(given) else {
+            let granule = self.granule_of(&given.block);
+            self.centre.free_in_spans(core::iter::once((given.shard, granule)));
+            return Err(AllocError::OutOfMetadata(Metadata::Words));
+        };
+        self.words.give(handle, cache);
+        Ok(Block { handle, ..given.block })
     }
 
     /// Writes the word of a block in a span that the centre gave out: the handle that the

@@ -56,14 +56,13 @@ impl Threads for OsThreads {
 /// Brings this thread's cache of an allocator to the front, or a new one.
 #[cold]
 fn bring_to_front(caches: &mut Vec<Cache<OsThreads>>, shared: &SharedAllocator<OsThreads>) {
-    match caches.iter().position(|cache| cache.is_of(shared)) {
-        Some(place) => caches.swap(0, place),
-        None => {
-            // The caches of allocators that nobody holds any more.
-            caches.retain(|cache| !cache.is_orphaned());
-            if caches.try_reserve(1).is_ok() {
-                caches.insert(0, shared.cache());
-            }
-        }
+    if let Some(place) = caches.iter().position(|cache| cache.is_of(shared)) {
+        caches.swap(0, place);
+        return;
+    }
+    // The caches of allocators that nobody holds any more.
+    caches.retain(|cache| !cache.is_orphaned());
+    if caches.try_reserve(1).is_ok() {
+        caches.insert(0, shared.cache());
     }
 }

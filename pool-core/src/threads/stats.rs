@@ -51,8 +51,11 @@ pub struct Work {
     pub flushes: u64,
 }
 
+/// How often the caches are read at most, for two readings between which nothing was done.
+const READINGS: u32 = 4;
+
 /// Sums over all caches, the present and the past.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct Totals {
     allocated: u64,
     allocated_bytes: u64,
@@ -64,6 +67,17 @@ struct Totals {
 }
 
 impl Totals {
+    fn of<T: Threads>(inner: &Inner<T>) -> Self {
+        let mut totals = Self::default();
+        let stocks = inner.stocks.lock();
+        for stock in stocks.iter() {
+            totals.add(inner, &stock.counts);
+        }
+        totals.add(inner, &inner.retired);
+        totals.add_large(&inner.loose);
+        totals
+    }
+
     fn add<T: Threads>(&mut self, inner: &Inner<T>, counts: &Counts) {
         for class in 0..inner.classes.count() {
             let bytes = inner.classes.bytes(class);
@@ -89,8 +103,10 @@ impl Totals {
 }
 
 impl<T: Threads> SharedAllocator<T> {
-    /// The books. While other threads work, each figure is off by no more than what they have in
-    /// flight; when none does, they are exact but for the peak, as it says.
+    /// The books. When no other thread works they are exact, but for the peak, as it says. While
+    /// others do, caches and shards are read at different moments: the call looks a few times for
+    /// a moment in which nothing is done, and what it returns in the end is off by no more than
+    /// what was done and in flight during its last reading.
     ///
     /// # Complexity
     ///
@@ -113,16 +129,16 @@ impl<T: Threads> SharedAllocator<T> {
     #[must_use]
     pub fn stats(&self) -> SharedStats {
         let inner = self.inner();
-        let mut totals = Totals::default();
-        {
-            let stocks = inner.stocks.lock();
-            for stock in stocks.iter() {
-                totals.add(inner, &stock.counts);
+        let mut totals = Totals::of(inner);
+        let mut centre = inner.centre.totals();
+        for _ in 1..READINGS {
+            let again = Totals::of(inner);
+            if again == totals {
+                break;
             }
-            totals.add(inner, &inner.retired);
-            totals.add_large(&inner.loose);
+            totals = again;
+            centre = inner.centre.totals();
         }
-        let centre = inner.centre.totals();
         let shape = inner.shape();
         let capacity_bytes = self.capacity_bytes();
         let used_bytes = shape.bytes(centre.used_granules);
