@@ -97,7 +97,9 @@ fn remote_frees_against_the_owners_allocation() {
         here.flush();
         let allocate = move |world: &Arc<World>| (world.allocate(&mut here), here);
         let ((block, here), there) = order.race(&world, allocate, move |world| {
-            blocks.iter().for_each(|block| world.free(&mut there, block));
+            for block in &blocks {
+                world.free(&mut there, block);
+            }
             there
         });
         CAME.note_if(blocks.iter().any(|old| old.offset_bytes() == block.offset_bytes()));
@@ -287,7 +289,9 @@ fn requests_against_a_magazine_on_its_way() {
             met.inspect(|block| world.write(block)).is_ok()
         };
         let (met, cache) = order.race(&world, request, move |world| {
-            blocks.iter().for_each(|block| world.free(&mut cache, block));
+            for block in &blocks {
+                world.free(&mut cache, block);
+            }
             cache
         });
         SERVED.note_if(met);

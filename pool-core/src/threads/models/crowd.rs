@@ -132,7 +132,9 @@ impl World {
         self.shared.verify().unwrap();
         let mut cache = self.shared.cache();
         let passed = core::mem::take(&mut *self.passed.lock().unwrap());
-        passed.into_iter().for_each(|block| self.free(&mut cache, Owner::CLEAN, block));
+        for block in passed {
+            self.free(&mut cache, Owner::CLEAN, block);
+        }
         self.shared.verify().unwrap();
         assert!(self.held.iter().all(|held| !held.load(Relaxed)), "a block is in nobody's hand");
         assert_eq!(self.shared.largest_free_bytes(), spans * SPAN * GRANULE, "not one free block");
@@ -169,7 +171,9 @@ fn run(name: &str, scheduler: impl Scheduler + 'static, threads: u32, steps: u32
                 shuttle::thread::spawn(move || world.work(thread % shards, steps))
             })
             .collect();
-        crowd.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in crowd {
+            thread.join().unwrap();
+        }
         world.expect_nothing_lost(SPANS);
     });
     let Tally { schedules, served, refused, remote, second_frees, .. } = &*tally;
@@ -185,8 +189,8 @@ fn run(name: &str, scheduler: impl Scheduler + 'static, threads: u32, steps: u32
         ("waits", waits),
     ];
     let counts = counts.map(|(what, count)| (what, count.load(Relaxed)));
-    let schedules = schedules.load(Relaxed);
-    println!("crowd {name}: {schedules} schedules, {:.2?}, {counts:?}", start.elapsed());
+    let ran = schedules.load(Relaxed);
+    println!("crowd {name}: {ran} schedules, {:.2?}, {counts:?}", start.elapsed());
     for (what, count) in counts {
         let is_possible = shards > 1 || what != "recalls";
         assert!(count > 0 || !is_possible, "{name}: in no schedule: {what}");

@@ -1,10 +1,15 @@
 //! Models of everything that threads do to each other here, for the checkers loom and shuttle.
 //!
-//! - `--cfg loom`: small scenarios, each explored in every order that its bound allows, and with
+//! - `--cfg loom`: small scenarios, each explored in every order that its bound allows and the
+//!   checker tells apart (with the limits that `explore::Order` notes), and with
 //!   every value that a relaxed load may see: `ring`, `depot`, `slots`, `words`, `starts` take
 //!   the structures by themselves, `caches` and `shards` a whole allocator.
 //! - `--cfg shuttle`: `crowd` has more threads on a whole allocator than can be explored, in
 //!   many random orders.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p pool-core --release --lib --features alloc models` runs
+//! the first, with `--nocapture` it prints what was explored; `--cfg shuttle` the others, of which
+//! `SHUTTLE_SCHEDULES` sets the number of orders.
 //!
 //! The models use the crate's own types as they are, and know nothing of the switches in
 //! `sabotage`; `pool-core/sabotage` shows that each switch makes one of them fail.
