@@ -163,15 +163,20 @@ impl<T: Threads> SharedAllocator<T> {
     ) -> Result<Block, AllocError> {
         let request = &request.into();
         let plain_len = Need::plain_len(request, self.inner.shape());
-        if let Some(class) = self.inner.classes.of_len(plain_len)
-            && let Some(Some(handle)) = T::with_cache(self, |cache| cache.hit(owner, class))
+        if let Some(class) = self.inner.classes.of_len(plain_len) {
+            if let Some(Some(handle)) = T::with_cache(self, |cache| cache.hit(owner, class)) {
+                return Ok(self.inner.describe(handle, class));
+            }
+        } else if let Some(len) = plain_len
+            && len > self.inner.shape().small_granules
+            && let Some(Some(packed)) = T::with_cache(self, |cache| cache.hit_large(len))
         {
-            return Ok(self.inner.describe(handle, class));
+            return Ok(packed.block(self.inner.shape()));
         }
         self.allocate_slowly(owner, request, plain_len)
     }
 
-    /// What is not a hit. Apart from it, so that a hit passes a number, not a whole result,
+    /// What is not a hit. Apart from it, so that a hit passes a number or two, not a whole result,
     /// through the platform's hands.
     #[inline(never)]
     fn allocate_slowly(
@@ -226,11 +231,21 @@ impl<T: Threads> SharedAllocator<T> {
     /// ```
     #[inline(always)]
     pub fn free_for(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
-        if let Slot::Granule(granule) = handle.slot()
-            && let Some(Some(class)) =
-                T::with_cache(self, |cache| cache.absorb(owner, handle, granule))
-        {
-            return Ok(self.inner.describe(handle, class));
+        match handle.slot() {
+            Slot::Granule(granule) => {
+                if let Some(Some(class)) =
+                    T::with_cache(self, |cache| cache.absorb(owner, handle, granule))
+                {
+                    return Ok(self.inner.describe(handle, class));
+                }
+            }
+            Slot::Node(_) => {
+                if let Some(Some(freed)) =
+                    T::with_cache(self, |cache| cache.free_large(handle).ok())
+                {
+                    return Ok(freed.block(self.inner.shape()));
+                }
+            }
         }
         self.free_slowly(owner, handle)
     }
@@ -240,7 +255,7 @@ impl<T: Threads> SharedAllocator<T> {
     fn free_slowly(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
         let freed = T::with_cache(self, |cache| match handle.slot() {
             Slot::Granule(granule) => cache.free_slowly(owner, handle, granule),
-            Slot::Node(_) => cache.free_large(handle),
+            Slot::Node(_) => Ok(cache.free_large(handle)?.block(self.inner.shape())),
         });
         freed.unwrap_or_else(|| self.inner.free_loosely(handle))
     }

@@ -7,6 +7,7 @@ use super::centre::{Given, Home, More, NoMore};
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
 use super::inner::Inner;
 use super::owner::Owner;
+use super::packed::Packed;
 use super::platform::{DefaultThreads, Threads};
 use super::sabotage::FORGETS_END;
 use super::stock::{SETS, Stock};
@@ -241,6 +242,16 @@ impl<T: Threads> Cache<T> {
         result
     }
 
+    /// A block of a length that spans do not serve, if there is one at the first look.
+    #[inline(never)]
+    pub(super) fn hit_large(&mut self, len: u64) -> Option<Packed> {
+        let packed = self.inner.hit_outside(&mut self.home, len)?;
+        let large = &self.stock.counts.large;
+        large.allocated.add(1);
+        large.allocated_bytes.add(packed.size_bytes(&self.shape));
+        Some(packed)
+    }
+
     fn count_large(&self, block: &Block) {
         let large = &self.stock.counts.large;
         large.allocated.add(1);
@@ -349,7 +360,7 @@ impl<T: Threads> Cache<T> {
                 Some(class) => Ok(self.inner.describe(handle, class)),
                 None => self.free_slowly(owner, handle, granule),
             },
-            Slot::Node(_) => self.free_large(handle),
+            Slot::Node(_) => self.free_large(handle).map(|packed| packed.block(&self.shape)),
         }
     }
 
@@ -379,7 +390,11 @@ impl<T: Threads> Cache<T> {
     ) -> Result<Block, HandleError> {
         let cut = self.inner.words.find(handle, granule)?.cut();
         let Some(class) = self.classes.of_order(cut.order()) else {
-            return self.count_freed(self.inner.free_in_span(handle, granule));
+            let block = self.inner.free_in_span(handle, granule)?;
+            let large = &self.stock.counts.large;
+            large.freed.add(1);
+            large.freed_bytes.add(block.size_bytes);
+            return Ok(block);
         };
         self.use_set_of(owner);
         if !self.make_room(class) {
@@ -400,18 +415,12 @@ impl<T: Threads> Cache<T> {
 
     /// Frees a block outside spans.
     #[inline(never)]
-    pub(super) fn free_large(&self, handle: Handle) -> Result<Block, HandleError> {
-        self.count_freed(self.inner.free_outside(handle))
-    }
-
-    #[inline(always)]
-    fn count_freed(&self, result: Result<Block, HandleError>) -> Result<Block, HandleError> {
-        if let Ok(block) = &result {
-            let large = &self.stock.counts.large;
-            large.freed.add(1);
-            large.freed_bytes.add(block.size_bytes);
-        }
-        result
+    pub(super) fn free_large(&self, handle: Handle) -> Result<Packed, HandleError> {
+        let packed = self.inner.free_outside(handle)?;
+        let large = &self.stock.counts.large;
+        large.freed.add(1);
+        large.freed_bytes.add(packed.size_bytes(&self.shape));
+        Ok(packed)
     }
 
     #[inline(always)]
@@ -438,22 +447,44 @@ impl<T: Threads> Cache<T> {
     }
 
     /// Raises a bin's limit, if the cache has bytes to spare. A bin that has none yet may take
-    /// them from another owner's.
+    /// them from others.
     fn deepen(&mut self, class: usize) {
         let depth = self.classes.depth(class);
         let block_bytes = self.classes.bytes(class);
         let limit = self.bins[class].limit;
+        if limit == 0 && self.spare_bytes < block_bytes {
+            self.make_spare();
+        }
         let first = FIRST_LIMIT.max((2 * FIRST_GRANULES) >> class);
         let mut wanted = (limit * 2).max(first).min(depth);
-        if limit == 0 && self.spare_bytes < block_bytes {
-            self.empty_set((self.set + 1) % SETS);
-        }
         while wanted > limit && (wanted - limit) as u64 * block_bytes > self.spare_bytes {
             wanted = limit + (wanted - limit) / 2;
         }
         if wanted > limit {
             self.spare_bytes -= (wanted - limit) as u64 * block_bytes;
             self.bins[class].limit = wanted;
+        }
+    }
+
+    /// Has bytes to spare again: those of another owner's set, or half of what the greediest bin
+    /// of this one has.
+    fn make_spare(&mut self) {
+        for step in 1..SETS {
+            let other = (self.set + step) % SETS;
+            if self.sets[other].bins.iter().any(|bin| bin.limit > 0) {
+                return self.empty_set(other);
+            }
+        }
+        let bytes_of = |class: usize| self.bins[class].limit as u64 * self.classes.bytes(class);
+        let Some(greediest) = (0..self.classes.count()).max_by_key(|&class| bytes_of(class)) else {
+            return;
+        };
+        let bin = &mut self.bins[greediest];
+        let given_up = bin.limit.div_ceil(2);
+        bin.limit -= given_up;
+        self.spare_bytes += given_up as u64 * self.classes.bytes(greediest);
+        while self.bins[greediest].len > self.bins[greediest].limit {
+            self.pass_on(greediest);
         }
     }
 
@@ -507,8 +538,10 @@ impl<T: Threads> Cache<T> {
         let bins = core::mem::take(bins);
         let first = self.stock.first_of(set);
         for (class, bin) in bins.iter().enumerate().take(self.classes.count()) {
-            let blocks = self.stock.take_many(first + class, 0..bin.len);
-            self.inner.return_all(blocks.into_iter());
+            if bin.len > 0 {
+                let blocks = self.stock.take_many(first + class, 0..bin.len);
+                self.inner.return_all(blocks.into_iter());
+            }
             self.spare_bytes += bin.limit as u64 * self.classes.bytes(class);
         }
         self.spare_bytes = self.spare_bytes.min(self.classes.cache_bytes());

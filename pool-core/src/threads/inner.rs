@@ -9,6 +9,7 @@ use super::config::SharedConfig;
 use super::depot::Depot;
 use super::names::outside;
 use super::owner::Owner;
+use super::packed::Packed;
 use super::platform::Threads;
 use super::sabotage::{FORGETS_DEPOT, HASTY_REFUSAL, LATE_STRIKE};
 use super::starts::Starts;
@@ -185,9 +186,24 @@ impl<T: Threads> Inner<T> {
         (block.offset_bytes >> self.shape().granule_shift) as u32
     }
 
+    /// A block outside spans of a length, if there is one at the first look.
+    #[inline(always)]
+    pub(crate) fn hit_outside(&self, home: &mut Home, len: u64) -> Option<Packed> {
+        let Given { shard, block } = self.centre.allocate_plainly(home, len, &mut NoMore)?;
+        // Spans serve no block of this length at the first look.
+        let handle = outside(shard, block.handle.slot().index(), block.handle);
+        let stretch = Stretch { start: self.granule_of(&block), len };
+        if self.starts.note(stretch, handle).is_err() {
+            // It was allocated just now.
+            let _ = self.centre.free_outside(handle, |_| {});
+            return None;
+        }
+        Some(Packed::new(handle, stretch))
+    }
+
     /// Frees a block outside spans.
     #[inline(always)]
-    pub(crate) fn free_outside(&self, handle: Handle) -> Result<Block, HandleError> {
+    pub(crate) fn free_outside(&self, handle: Handle) -> Result<Packed, HandleError> {
         let freed = self.centre.free_outside(handle, |block| {
             if !LATE_STRIKE {
                 self.starts.strike(block);
@@ -196,9 +212,7 @@ impl<T: Threads> Inner<T> {
         if LATE_STRIKE {
             self.starts.strike(freed);
         }
-        let (offset_bytes, size_bytes) =
-            (self.shape().bytes(freed.start.into()), self.shape().bytes(freed.len));
-        Ok(Block { handle, offset_bytes, size_bytes })
+        Ok(Packed::new(handle, freed))
     }
 
     /// Frees a block in a span, past all caches.
@@ -253,7 +267,7 @@ impl<T: Threads> Inner<T> {
     /// Frees for a call that names no cache.
     pub(crate) fn free_loosely(&self, handle: Handle) -> Result<Block, HandleError> {
         let block = match handle.slot() {
-            Slot::Node(_) => self.free_outside(handle)?,
+            Slot::Node(_) => self.free_outside(handle)?.block(self.shape()),
             Slot::Granule(granule) => self.free_in_span(handle, granule)?,
         };
         self.loose.freed.add_shared(1);

@@ -10,7 +10,7 @@
 //! | `cache`, `classes`, `stock` | free small blocks, kept by one thread at a time |
 //! | `depot`, `ring` | whole magazines that pass between caches without a lock |
 //! | `word`, `words` | the atomic word of each block in a span, which decides its frees |
-//! | `names`, `starts` | blocks outside spans: their handles, and where they begin |
+//! | `names`, `starts`, `packed` | blocks outside spans: their handles, where they begin, and both in registers |
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
 //!
@@ -41,6 +41,7 @@ mod local;
 mod models;
 mod names;
 mod owner;
+mod packed;
 mod platform;
 mod ring;
 mod sabotage;
