@@ -1,6 +1,6 @@
 //! What the fuzz target found, each as the shortest sequence that shows it.
 
-use pool_core::Options;
+use pool_core::{Handle, OffsetAllocator, Options, RangeConfig};
 use pool_mock::oracle::{Case, Operation, Shape, Size, Verify, check};
 
 const fn outside(granules: u32) -> Operation {
@@ -36,4 +36,18 @@ fn a_full_table_that_grows_places_nothing_elsewhere() {
     operations.extend([Operation::Free(1), Operation::allocate(Size::Granules(1))]);
     let case = Case { shape: Shape::new(256).spans(64, 16).with_twin(), operations };
     check(&case, Verify::EachStep).unwrap();
+}
+
+/// A number with generation zero, which is that of a free block: it was taken for the handle of a
+/// block in a quick list.
+#[test]
+fn no_handle_has_generation_zero() {
+    let mut range = OffsetAllocator::new(&RangeConfig::new(1 << 30)).unwrap();
+    let block = range.allocate(256).unwrap();
+    let slot = block.handle().to_raw() & (u64::MAX >> 31);
+    range.free(block.handle()).unwrap();
+    assert_eq!(Handle::from_raw(slot), None);
+    for bits in [0, 1, 1 << 32, u64::MAX >> 31] {
+        assert_eq!(Handle::from_raw(bits), None);
+    }
 }

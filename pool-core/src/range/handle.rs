@@ -74,9 +74,10 @@ impl Generation {
 }
 
 const GRANULE_BIT: u64 = 1 << 32;
+const GENERATION_SHIFT: u32 = 33;
 
 /// Generation one of node zero.
-const UNREACHABLE: NonZeroU64 = match NonZeroU64::new(1 << 33) {
+const UNREACHABLE: NonZeroU64 = match NonZeroU64::new(1 << GENERATION_SHIFT) {
     Some(bits) => bits,
     None => NonZeroU64::MAX,
 };
@@ -94,7 +95,7 @@ impl Handle {
             Slot::Node(node) => u64::from(node),
             Slot::Granule(granule) => GRANULE_BIT | u64::from(granule),
         };
-        let bits = u64::from(generation_bits) << 33 | slot_bits;
+        let bits = u64::from(generation_bits) << GENERATION_SHIFT | slot_bits;
         // A generation is never zero, so neither is a handle; the fallback is unreachable, and has
         // the bits that let the compiler see which kind of slot a handle of either kind has.
         Self(NonZeroU64::new(bits).unwrap_or(UNREACHABLE))
@@ -106,7 +107,7 @@ impl Handle {
     }
 
     pub(crate) fn generation_bits(self) -> u32 {
-        (self.0.get() >> 33) as u32
+        (self.0.get() >> GENERATION_SHIFT) as u32
     }
 
     /// The handle as a number, for an interface that carries no Rust types.
@@ -126,7 +127,7 @@ impl Handle {
         self.0.get()
     }
 
-    /// The handle with these bits; `None` for zero, which no handle has.
+    /// The handle with these bits; `None` for a number that no handle has, zero among them.
     ///
     /// Any number may be given: one that names no live block is refused where it is used.
     ///
@@ -142,6 +143,10 @@ impl Handle {
     /// ```
     #[must_use]
     pub const fn from_raw(bits: u64) -> Option<Self> {
+        // No handle has generation zero, which is that of what is free.
+        if bits >> GENERATION_SHIFT == 0 {
+            return None;
+        }
         match NonZeroU64::new(bits) {
             Some(bits) => Some(Self(bits)),
             None => None,

@@ -140,7 +140,8 @@ impl<T: Threads> SharedAllocator<T> {
         self.allocate_for(Owner::CLEAN, request)
     }
 
-    /// Serves a request with a block that is clean or was freed for the same owner.
+    /// Serves a request with a block that was cached for the same owner, or that no cache has
+    /// (see [`Owner`]).
     ///
     /// # Errors
     ///
@@ -214,7 +215,7 @@ impl<T: Threads> SharedAllocator<T> {
         self.free_for(Owner::CLEAN, handle)
     }
 
-    /// Frees a block that only requests of an owner may get from a cache again.
+    /// Frees a block that only requests of an owner get from a cache again (see [`Owner`]).
     ///
     /// # Errors
     ///

@@ -63,6 +63,8 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// The owner who came last, whose set is in use.
     owner: Owner,
     set: usize,
+    /// The set that is emptied next for an owner who has none.
+    next: usize,
     /// The bins of the set in use, and the first of them in the stock.
     bins: [Bin; MOST_CLASSES],
     first: usize,
@@ -105,6 +107,7 @@ impl<T: Threads> Cache<T> {
             giver,
             owner: Owner::CLEAN,
             set: 0,
+            next: 0,
             bins: [Bin::default(); MOST_CLASSES],
             first: 0,
             sets: [Set::default(); SETS],
@@ -136,7 +139,8 @@ impl<T: Threads> Cache<T> {
         self.allocate_for(Owner::CLEAN, request)
     }
 
-    /// Serves a request with a block that is clean or was freed for the same owner.
+    /// Serves a request with a block that was cached for the same owner, or that no cache has
+    /// (see [`Owner`]).
     ///
     /// # Errors
     ///
@@ -336,7 +340,7 @@ impl<T: Threads> Cache<T> {
         self.free_for(Owner::CLEAN, handle)
     }
 
-    /// Frees a block that only requests of an owner may get from a cache again.
+    /// Frees a block that only requests of an owner get from a cache again (see [`Owner`]).
     ///
     /// # Errors
     ///
@@ -520,9 +524,11 @@ impl<T: Threads> Cache<T> {
         }
         let found = self.sets.iter().position(|set| set.owner == owner);
         let next = found.unwrap_or_else(|| {
-            let next = (self.set + 1) % SETS;
-            self.empty_set(next);
-            next
+            // In turn, but not the one that was in use just now.
+            let turn = (self.next + 1) % SETS;
+            self.next = if turn == self.set { (turn + 1) % SETS } else { turn };
+            self.empty_set(self.next);
+            self.next
         });
         self.sets[self.set] = Set { owner: self.owner, bins: self.bins };
         self.set = next;

@@ -328,8 +328,14 @@ impl<T: Threads> Centre<T> {
         guard.seen_granules = guard.seen_granules.min(used);
         if used - guard.seen_granules >= PEAK_STEP_BYTES >> self.shape.granule_shift {
             guard.seen_granules = used;
-            self.peak.raise_to(self.used.iter().map(|used| used.get()).sum());
+            self.note_peak(self.used.iter().map(|used| used.get()).sum());
         }
+    }
+
+    /// Raises the peak to a sum over shards. They are read at different moments, between which a
+    /// block may have gone from one to another: but no sum is more than there is.
+    fn note_peak(&self, used_granules: u64) {
+        self.peak.raise_to(used_granules.min(self.shape.capacity));
     }
 
     /// Borrows an extent of the range for a shard; false if the range has none.
@@ -340,6 +346,7 @@ impl<T: Threads> Centre<T> {
             let mut range = self.lock(RANGE);
             if self.several.get() == 0 {
                 self.peak.raise_to(range.range.peak_live_granules());
+                self.used[RANGE as usize].set(range.used_granules());
                 self.several.add_shared(1);
             }
             range.lend(bytes, align_bytes)
@@ -464,7 +471,7 @@ impl<T: Threads> Centre<T> {
         AllocError::OutOfMemory {
             size_bytes: request.size_bytes,
             align_bytes: request.align_bytes.max(self.shape.bytes(1)),
-            free_bytes: self.shape.bytes(self.shape.capacity - self.used_granules()),
+            free_bytes: self.shape.bytes(self.shape.capacity.saturating_sub(self.used_granules())),
             largest_free_bytes: self.largest_free_bytes(),
         }
     }
@@ -504,7 +511,7 @@ impl<T: Threads> Centre<T> {
             }
         }
         if self.several.get() != 0 {
-            self.peak.raise_to(totals.used_granules);
+            self.note_peak(totals.used_granules);
             totals.peak_granules = self.peak.get();
         }
         totals

@@ -6,8 +6,8 @@ use crate::range::Shape;
 /// time: ARCHITECTURE.md has the figures.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The most classes: at granules of 16 bytes, 2^0 to 2^10 granules.
-pub(crate) const MOST_CLASSES: usize = 11;
+/// The most classes: a span has at most 2^12 granules, and a small block half of them.
+pub(crate) const MOST_CLASSES: usize = 12;
 
 /// The most blocks of one class and one owner in a cache.
 pub(crate) const MOST_DEPTH: usize = if cfg!(any(loom, shuttle)) { 4 } else { 64 };
@@ -89,5 +89,31 @@ impl Classes {
     pub(crate) fn magazines(&self, class: usize, bytes: u64) -> u64 {
         let magazine_bytes = self.bytes(class) * self.magazine_len(class) as u64;
         (bytes / magazine_bytes).min(MOST_MAGAZINES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::{RangeConfig, Spans};
+
+    #[test]
+    fn there_are_never_more_classes_than_places_for_them() {
+        for granule_bytes in (4..=16).map(|bits| 1 << bits) {
+            let (span_bytes, small_bytes) = (4096 * granule_bytes, 2048 * granule_bytes);
+            let config = RangeConfig::new(1 << 32)
+                .granule_bytes(granule_bytes)
+                .spans(Spans::Sized { span_bytes, small_bytes });
+            let shape = Shape::of(&config).unwrap();
+            for cache_bytes in [0, 1, 1 << 20, u64::MAX] {
+                let classes = Classes::new(&shape, cache_bytes);
+                assert!(classes.count() <= MOST_CLASSES);
+                for class in 0..classes.count() {
+                    assert!(classes.bytes(class) <= MOST_BYTES);
+                    assert!((1..=MOST_DEPTH).contains(&classes.depth(class)));
+                    assert!((1..=MOST_MAGAZINE).contains(&classes.magazine_len(class)));
+                }
+            }
+        }
     }
 }

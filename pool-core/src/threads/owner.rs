@@ -2,8 +2,10 @@
 
 /// Whom a cached block waits for: an opaque number, by which the layer above names a stream.
 ///
-/// A cached block serves again only requests of the owner that it was freed for. Blocks of
-/// [`Owner::CLEAN`] wait for nobody.
+/// A cached block serves again only requests of the owner that it was freed for; blocks of
+/// [`Owner::CLEAN`] wait for nobody. That lasts while the block is cached: what goes to the centre
+/// (large blocks, and those that a full or flushed cache gives back) serves anyone. Who needs more
+/// makes sure before the free that a block is clean.
 ///
 /// # Example
 ///

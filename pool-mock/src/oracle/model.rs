@@ -446,7 +446,7 @@ mod tests {
     use super::*;
 
     fn handle(bits: u64) -> Handle {
-        Handle::from_raw(bits).unwrap()
+        Handle::from_raw(1 << 33 | bits).unwrap()
     }
 
     fn stretch(start: u64, granules: u64) -> Stretch {
