@@ -8,6 +8,7 @@
 //!
 //! | layer | where | knows |
 //! | --- | --- | --- |
+//! | threads | `threads` (feature `alloc`) | one range for many threads: caches, hand-over, shards |
 //! | core | [`range`] | one range: placement, splitting, merging; one owner at a time |
 //!
 //! # Example
@@ -27,6 +28,9 @@
 //!
 //! - `alloc`: metadata in chunks from the heap (`Chunked`), that grow as blocks are added.
 //!   Without it a range lives in storage that the caller lends ([`Borrowed`]).
+//!   Brings `SharedAllocator` too.
+//! - `std`: a cache for every thread by itself, and a lock that yields to the operating system.
+//! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
 // Models alone have the memory of blocks, for their checker to watch.

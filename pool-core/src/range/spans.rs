@@ -96,12 +96,16 @@ impl Spans {
         (span.generation(inside) == generation).then_some(SpanBlock { slot, granule, order })
     }
 
-    /// The generation of the block that starts at a granule of the range; zero if it is free.
+    /// The generation of the live block that starts at a granule of the range.
     #[cfg(feature = "alloc")]
     #[inline(always)]
     pub(crate) fn generation<S: Tables>(&self, table: &Table<S>, granule: u32) -> Option<u32> {
         let slot = table.storage.span_at(granule.checked_div(self.granules)?);
-        (slot != NO_SPAN).then(|| self.read(table, slot).generation(self.inside(granule)))
+        if slot == NO_SPAN {
+            return None;
+        }
+        let generation = self.read(table, slot).generation(self.inside(granule));
+        (generation != 0).then_some(generation)
     }
 
     /// The span that serves a block of an order at an alignment: of those with the smallest

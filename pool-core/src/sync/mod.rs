@@ -3,7 +3,7 @@
 //!
 //! | built with | atomics | locks |
 //! | --- | --- | --- |
-//! | nothing | `core`'s; without 64-bit ones, or with the feature `locked-words`, a lock around a number | [`Spinning`], with `std` [`Yielding`] |
+//! | nothing | `core`'s; without 64-bit ones, or with the feature `locked-words`, a lock around a number | [`Spinning`], with `std` `Yielding` |
 //! | `--cfg loom` | loom's | loom's |
 //! | `--cfg shuttle` | shuttle's | shuttle's |
 

@@ -22,7 +22,11 @@ use crate::range::{AllocError, Block, ConfigError, Handle, HandleError, Need, Re
 /// - **A request is refused only when nothing fits**, once all caches were emptied and all
 ///   shards merged: what [`OffsetAllocator`](crate::OffsetAllocator) promises of a range holds
 ///   here too when no other operation is in flight.
-/// - **No call panics**, and no device or foreign code is called under a lock.
+/// - **No call panics**, and no device or foreign code is called under a lock. A new cache needs
+///   some memory of the host's, and is the one thing that does not do without.
+///
+/// A handle that was never given out is refused, but for the one number in 2^31 that a block has
+/// next.
 ///
 /// # Example
 ///

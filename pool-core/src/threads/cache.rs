@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::packed::Packed;
 use super::platform::{DefaultThreads, Threads};
 use super::sabotage::FORGETS_END;
-use super::stock::{SETS, Stock};
+use super::stock::{Blocks, SETS, Stock};
 use super::word::Giver;
 use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape, Slot};
 use crate::sync::Lock;
@@ -31,13 +31,15 @@ const ASK_EVERY: u8 = 4;
 /// A cache is a value: an embedding runtime keeps one wherever it runs one thing at a time. With
 /// the feature `std` every thread has one by itself, and [`SharedAllocator::allocate`] uses it.
 ///
-/// A request of up to 16 KiB takes a block that was freed here before, for the same
-/// [`Owner`], without a lock; a free puts one here. Empty, a cache is refilled with a magazine
+/// A small request (of up to 64 KiB, a quarter of the cache's bytes, and what the range's spans
+/// serve) takes a block that was freed here before, for the same [`Owner`], without a lock; a free
+/// puts one here. Empty, a cache is refilled with a magazine
 /// that another cache filled, or with some blocks from the centre; full, it passes a magazine
 /// on. Other requests go to the centre. Blocks may be freed on any cache, whichever they came
 /// from.
 ///
-/// Dropped, it gives its blocks back; that is harmless also when the allocator is gone.
+/// Dropped, it gives its blocks back; that is harmless also when the allocator is gone, whose tables
+/// on the host's heap last as long as any cache.
 ///
 /// # Example
 ///
@@ -241,7 +243,7 @@ impl<T: Threads> Cache<T> {
             &mut NoMore,
         );
         if let Ok(block) = &result {
-            self.count_large(block);
+            self.stock.counts.large.gave(block.size_bytes);
         }
         result
     }
@@ -250,16 +252,8 @@ impl<T: Threads> Cache<T> {
     #[inline(never)]
     pub(super) fn hit_large(&mut self, len: u64) -> Option<Packed> {
         let packed = self.inner.hit_outside(&mut self.home, len)?;
-        let large = &self.stock.counts.large;
-        large.allocated.add(1);
-        large.allocated_bytes.add(packed.size_bytes(&self.shape));
+        self.stock.counts.large.gave(packed.size_bytes(&self.shape));
         Some(packed)
-    }
-
-    fn count_large(&self, block: &Block) {
-        let large = &self.stock.counts.large;
-        large.allocated.add(1);
-        large.allocated_bytes.add(block.size_bytes);
     }
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
@@ -276,12 +270,20 @@ impl<T: Threads> Cache<T> {
         let depot = &self.inner.depot;
         let received = depot.get(class, owner, self.giver, &mut each)
             || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, self.giver, &mut each));
+        // What the cache has no bytes for goes on to the centre, but for the one that is wanted.
+        let block_bytes = self.classes.bytes(class);
+        let limit = self.bins[class].limit;
+        let room = limit + usize::try_from(self.spare_bytes / block_bytes).unwrap_or(MOST_DEPTH);
+        if len > room.max(1) {
+            let rest = self.stock.take_many(of_class, room.max(1)..len);
+            self.inner.return_all(rest.into_iter());
+            len = room.max(1);
+        }
         let bin = &mut self.bins[class];
         bin.len = len;
-        if len > bin.limit {
-            let more_bytes = (len - bin.limit) as u64 * self.classes.bytes(class);
+        if len > limit && len <= room {
             bin.limit = len;
-            self.spare_bytes = self.spare_bytes.saturating_sub(more_bytes);
+            self.spare_bytes -= (len - limit) as u64 * block_bytes;
         }
         received
     }
@@ -308,7 +310,7 @@ impl<T: Threads> Cache<T> {
         match result.map(|block| (block.handle.slot(), block)) {
             Ok((Slot::Granule(_), _)) => self.stock.counts.allocated[class].add(1),
             // No span had room.
-            Ok((Slot::Node(_), block)) => self.count_large(&block),
+            Ok((Slot::Node(_), block)) => self.stock.counts.large.gave(block.size_bytes),
             Err(_) => {}
         }
         result
@@ -395,35 +397,30 @@ impl<T: Threads> Cache<T> {
         let cut = self.inner.words.find(handle, granule)?.cut();
         let Some(class) = self.classes.of_order(cut.order()) else {
             let block = self.inner.free_in_span(handle, granule)?;
-            let large = &self.stock.counts.large;
-            large.freed.add(1);
-            large.freed_bytes.add(block.size_bytes);
+            self.stock.counts.large.took(block.size_bytes);
             return Ok(block);
         };
         self.use_set_of(owner);
-        if !self.make_room(class) {
-            let block = self.inner.free_in_span(handle, granule)?;
-            self.count_missed_free(class);
-            return Ok(block);
-        }
-        let block = self.inner.words.find(handle, granule)?.free(granule)?;
-        self.keep(class, block);
-        self.count_missed_free(class);
-        Ok(self.inner.describe(handle, class))
-    }
-
-    fn count_missed_free(&self, class: usize) {
+        let Bin { len, limit, .. } = self.bins[class];
+        let block = if len < limit || self.make_room(class) {
+            let block = self.inner.words.find(handle, granule)?.free(granule)?;
+            self.keep(class, block);
+            self.inner.describe(handle, class)
+        } else {
+            self.inner.free_in_span(handle, granule)?
+        };
         self.stock.counts.freed[class].add(1);
-        self.stock.counts.missed.add(1);
+        if len >= limit {
+            self.stock.counts.missed.add(1);
+        }
+        Ok(block)
     }
 
     /// Frees a block outside spans.
     #[inline(never)]
     pub(super) fn free_large(&self, handle: Handle) -> Result<Packed, HandleError> {
         let packed = self.inner.free_outside(handle)?;
-        let large = &self.stock.counts.large;
-        large.freed.add(1);
-        large.freed_bytes.add(packed.size_bytes(&self.shape));
+        self.stock.counts.large.took(packed.size_bytes(&self.shape));
         Ok(packed)
     }
 
@@ -436,18 +433,14 @@ impl<T: Threads> Cache<T> {
         }
     }
 
-    /// Room for one more block of a class: by a higher limit, or by passing some on.
+    /// Room for one more block of a class whose bin is full: by a higher limit, or by passing some
+    /// on.
     fn make_room(&mut self, class: usize) -> bool {
-        let bin = self.bins[class];
-        if bin.len < bin.limit {
-            return true;
-        }
         self.deepen(class);
         if self.bins[class].len >= self.bins[class].limit {
             self.pass_on(class);
         }
-        let bin = self.bins[class];
-        bin.len < bin.limit
+        self.bins[class].len < self.bins[class].limit
     }
 
     /// Raises a bin's limit, if the cache has bytes to spare. A bin that has none yet may take
@@ -470,26 +463,27 @@ impl<T: Threads> Cache<T> {
         }
     }
 
-    /// Has bytes to spare again: those of another owner's set, or half of what the greediest bin
-    /// of this one has.
+    /// Has bytes to spare again: half of what the greediest bin of all sets has.
     fn make_spare(&mut self) {
-        for step in 1..SETS {
-            let other = (self.set + step) % SETS;
-            if self.sets[other].bins.iter().any(|bin| bin.limit > 0) {
-                return self.empty_set(other);
-            }
-        }
-        let bytes_of = |class: usize| self.bins[class].limit as u64 * self.classes.bytes(class);
-        let Some(greediest) = (0..self.classes.count()).max_by_key(|&class| bytes_of(class)) else {
-            return;
+        let bins =
+            (0..SETS).flat_map(|set| (0..self.classes.count()).map(move |class| (set, class)));
+        let bytes_of = |&(set, class): &(usize, usize)| {
+            self.bins_of(set)[class].limit as u64 * self.classes.bytes(class)
         };
-        let bin = &mut self.bins[greediest];
+        let Some((set, class)) = bins.max_by_key(bytes_of) else { return };
+        let bins = if set == self.set { &mut self.bins } else { &mut self.sets[set].bins };
+        let bin = &mut bins[class];
         let given_up = bin.limit.div_ceil(2);
         bin.limit -= given_up;
-        self.spare_bytes += given_up as u64 * self.classes.bytes(greediest);
-        while self.bins[greediest].len > self.bins[greediest].limit {
-            self.pass_on(greediest);
-        }
+        let left = bin.len.min(bin.limit);
+        let len = core::mem::replace(&mut bin.len, left);
+        self.spare_bytes += given_up as u64 * self.classes.bytes(class);
+        let blocks = self.stock.take_many(self.stock.first_of(set) + class, left..len);
+        self.inner.return_all(blocks.into_iter());
+    }
+
+    fn bins_of(&self, set: usize) -> &[Bin; MOST_CLASSES] {
+        if set == self.set { &self.bins } else { &self.sets[set].bins }
     }
 
     /// Passes the blocks that were cached last on: a magazine to the depot, or, if that is full,
@@ -509,11 +503,18 @@ impl<T: Threads> Cache<T> {
         }
         bin.passed = (bin.passed + 1) % ASK_EVERY;
         let giver = bin.giver;
-        if self.inner.depot.put(class, self.owner, giver, blocks.iter().copied()) {
-            self.stock.counts.magazines.add(1);
-        } else {
-            self.inner.return_all(blocks.into_iter());
+        let depot = &self.inner.depot;
+        let put = || depot.put(class, self.owner, giver, blocks.iter().copied());
+        if !put() {
+            // The lane is full. What is before all others has waited longest.
+            let mut first = Blocks::new();
+            depot.get_first(class, self.owner, giver, |block| first.push(block));
+            self.inner.return_all(first.into_iter());
+            if !put() {
+                return self.inner.return_all(blocks.into_iter());
+            }
         }
+        self.stock.counts.magazines.add(1);
     }
 
     /// Makes an owner's set the one in use; if no set is the owner's, the next one is emptied for

@@ -407,15 +407,22 @@ impl<T: Threads> Centre<T> {
     #[inline(always)]
     fn after_free(&self, guard: &mut Shard, shard: u32) {
         self.note_use(guard, shard);
-        let Some(owned) = guard.range.owned_granules() else { return };
-        if owned - guard.range.live_granules() > self.extent * IDLE_EXTENTS {
+        if self.has_idle(guard) {
             self.give_idle_back(guard);
         }
     }
 
+    #[inline(always)]
+    fn has_idle(&self, guard: &Shard) -> bool {
+        let Some(owned) = guard.range.owned_granules() else { return false };
+        owned - guard.range.live_granules() > self.extent * IDLE_EXTENTS
+    }
+
     #[cold]
     fn give_idle_back(&self, guard: &mut Shard) {
-        while let Some(island) = guard.range.take_idle_island(self.extent / 2) {
+        while self.has_idle(guard)
+            && let Some(island) = guard.range.take_idle_island(self.extent / 2)
+        {
             if !self.give_back(guard, island) {
                 break;
             }

@@ -28,7 +28,8 @@ impl SharedConfig {
         Self { range, shards: 16, cache_bytes: 1 << 20 }
     }
 
-    /// The most parts that the range is worked on in at once (1 to 32). A program of one thread
+    /// The most parts that the range is worked on in at once (1 to 64; other numbers count as the
+    /// nearest). Small ranges, and those of first fit and buddy, have one. A program of one thread
     /// uses one; a further thread gets its own when it has to wait.
     #[must_use]
     pub const fn shards(mut self, shards: u32) -> Self {

@@ -90,6 +90,20 @@ impl Depot {
         lane.is_some_and(|lane| lane.pop(wanted, take, &self.retries))
     }
 
+    /// Takes the magazine out that is before all others in a lane, whosever it is: of an owner who
+    /// does not come back, it would hide them for ever.
+    pub(crate) fn get_first(
+        &self,
+        class: usize,
+        owner: Owner,
+        giver: Giver,
+        each: impl FnMut(Handle),
+    ) -> bool {
+        let take = |magazine: &Magazine| magazine.blocks().for_each(each);
+        let lane = self.lane(class, owner, giver);
+        lane.is_some_and(|lane| lane.pop(|_| true, take, &self.retries))
+    }
+
     /// Takes every magazine out that was in when the call began, and hands over what is in them.
     pub(crate) fn drain(&self, mut each: impl FnMut(Handle)) {
         for lane in self.classes.iter().flatten() {

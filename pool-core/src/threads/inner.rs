@@ -56,7 +56,8 @@ impl<T: Threads> Inner<T> {
         let depot_bytes =
             of_range.checked_div(classes.count() as u64).unwrap_or(0).min(MOST_DEPOT_BYTES);
         let refused = |bytes| ConfigError::OutOfHostMemory { bytes };
-        let refuse = |NoTable| refused(usize::MAX);
+        // How much it was is not known here.
+        let refuse = |NoTable| refused(0);
         let words = Words::new(shape, config.range.handle_seed).map_err(refuse)?;
         let starts = Starts::new(shape).map_err(refuse)?;
         let depot = Depot::new(&classes, depot_bytes).map_err(refuse)?;

@@ -6,12 +6,20 @@ use std::vec::Vec;
 use super::{Cache, SharedAllocator, Threads};
 
 std::thread_local! {
-    /// This thread's caches, the one used last in front. A thread uses few allocators.
-    static CACHES: RefCell<Vec<Cache<OsThreads>>> = const { RefCell::new(Vec::new()) };
+    static LOCAL: RefCell<Local> = const { RefCell::new(Local { last: 0, caches: Vec::new() }) };
+}
+
+/// A thread's caches. It uses few allocators.
+struct Local {
+    /// The place of the cache that was used last.
+    last: usize,
+    caches: Vec<Cache<OsThreads>>,
 }
 
 /// The threads of an operating system (feature `std`): locks yield, and every thread has its
-/// caches in a thread-local, which go back to their allocators when the thread ends.
+/// caches in a thread-local, which go back to their allocators when the thread ends. A cache whose
+/// allocator is gone keeps the allocator's tables on the host's heap until its thread ends or
+/// turns to another allocator.
 ///
 /// # Example
 ///
@@ -39,13 +47,15 @@ impl Threads for OsThreads {
     ) -> Option<R> {
         // No access once the thread's locals are gone, nor from within a use of them: then the
         // centre serves.
-        CACHES
-            .try_with(|caches| {
-                let mut caches = caches.try_borrow_mut().ok()?;
-                if !caches.first().is_some_and(|cache| cache.is_of(shared)) {
-                    bring_to_front(&mut caches, shared);
+        LOCAL
+            .try_with(|local| {
+                let mut local = local.try_borrow_mut().ok()?;
+                let last = local.last;
+                if !local.caches.get(last).is_some_and(|cache| cache.is_of(shared)) {
+                    local.turn_to(shared);
                 }
-                let cache = caches.first_mut().filter(|cache| cache.is_of(shared));
+                let last = local.last;
+                let cache = local.caches.get_mut(last).filter(|cache| cache.is_of(shared));
                 cache.map(work)
             })
             .ok()
@@ -53,16 +63,16 @@ impl Threads for OsThreads {
     }
 }
 
-/// Brings this thread's cache of an allocator to the front, or a new one.
-#[cold]
-fn bring_to_front(caches: &mut Vec<Cache<OsThreads>>, shared: &SharedAllocator<OsThreads>) {
-    if let Some(place) = caches.iter().position(|cache| cache.is_of(shared)) {
-        caches.swap(0, place);
-        return;
-    }
-    // The caches of allocators that nobody holds any more.
-    caches.retain(|cache| !cache.is_orphaned());
-    if caches.try_reserve(1).is_ok() {
-        caches.insert(0, shared.cache());
+impl Local {
+    /// Finds this thread's cache of an allocator, or makes one.
+    #[cold]
+    fn turn_to(&mut self, shared: &SharedAllocator<OsThreads>) {
+        // The caches of allocators that nobody holds any more.
+        self.caches.retain(|cache| !cache.is_orphaned());
+        let place = self.caches.iter().position(|cache| cache.is_of(shared));
+        self.last = place.unwrap_or(self.caches.len());
+        if place.is_none() && self.caches.try_reserve(1).is_ok() {
+            self.caches.push(shared.cache());
+        }
     }
 }

@@ -96,8 +96,9 @@ impl Shard {
     pub(crate) fn take_back(&mut self, part: Stretch) -> bool {
         let behind = self.lent.partition_point(|&(first, _)| first <= part.start);
         let Some(place) = behind.checked_sub(1) else { return false };
-        let Some(&(_, node)) = self.lent.get(place) else { return false };
-        if self.lent.try_reserve(1).is_err() {
+        let Some(&(first, node)) = self.lent.get(place) else { return false };
+        // Only a part from within leaves two where there was one.
+        if part.start != first && self.lent.try_reserve(1).is_err() {
             return false;
         }
         let Ok(rest) = self.range.take_back(node, part) else { return false };

@@ -5,8 +5,9 @@
 //! any region that is no longer than itself. There are regions of four lengths, and a block is
 //! noted in the longest that it fills, so that the table of a few large blocks is small and warm.
 //!
-//! Entries are only written on the way of requests, under the lock that the block is allocated
-//! or freed under; a look needs no lock.
+//! Entries are only written on the way of requests, and never two at once: a block is struck out
+//! under its shard's lock, and the next one of its entry has granules of its, which come from that
+//! lock. A look needs no lock.
 
 use alloc::boxed::Box;
 

@@ -50,6 +50,22 @@ pub(crate) struct Counts {
     pub(crate) large: Large,
 }
 
+impl Large {
+    /// A block was given out.
+    #[inline]
+    pub(crate) fn gave(&self, bytes: u64) {
+        self.allocated.add(1);
+        self.allocated_bytes.add(bytes);
+    }
+
+    /// A block was taken back.
+    #[inline]
+    pub(crate) fn took(&self, bytes: u64) {
+        self.freed.add(1);
+        self.freed_bytes.add(bytes);
+    }
+}
+
 impl Counts {
     /// Adds what a cache counted that ends.
     pub(crate) fn absorb(&self, ended: &Self) {

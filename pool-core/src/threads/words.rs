@@ -15,7 +15,7 @@
 //! Frees and allocations write to different tables: where one thread allocates and another
 //! frees, a block's word stays in the cache of the one's processor and its given generation in
 //! that of the other's. Nothing is ordered by them: blocks pass from hand to hand by the slots of
-//! caches, the depot's stacks, the centre's locks, and whatever a program passes handles by.
+//! caches, the depot's rings, the centre's locks, and whatever a program passes handles by.
 
 use alloc::boxed::Box;
 
@@ -51,8 +51,8 @@ pub(crate) struct Found<'a> {
 }
 
 impl Words {
-    /// The words of a range, none made yet. No two allocators of a process draw the same
-    /// generations, whatever their seeds.
+    /// The words of a range, none made yet. Allocators of one process draw different generations,
+    /// whatever their seeds.
     pub(crate) fn new(shape: &Shape, seed: u32) -> Result<Self, NoTable> {
         let seed = scatter(u64::from(instance_number()) << 32 | u64::from(seed));
         Ok(Self {
