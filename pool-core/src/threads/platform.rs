@@ -3,7 +3,7 @@
 use super::{Cache, SharedAllocator};
 use crate::sync::Lock;
 
-/// What threads are on a platform. [`OsThreads`](super::OsThreads) and
+/// What threads are on a platform. `OsThreads` (feature `std`) and
 /// [`BareThreads`] are given; a runtime implements its own to bring its lock, or to keep caches
 /// in its own places (a core's, a queue's).
 ///

@@ -1,0 +1,115 @@
+//! What reviews found in the thread layer, each as the shortest sequence that shows it.
+
+#![cfg(feature = "alloc")]
+
+use pool_core::threads::BareThreads;
+use pool_core::{Handle, Owner, RangeConfig, SharedAllocator, SharedConfig, Spans};
+
+type Shared = SharedAllocator<BareThreads>;
+
+fn shared(config: impl Into<SharedConfig>) -> Shared {
+    Shared::on_platform(config).unwrap()
+}
+
+/// A number with generation zero named a granule in the middle of a live block, which no block
+/// ever began at: it was freed, and given out again.
+#[test]
+fn no_handle_of_generation_zero_names_a_granule_within_a_block() {
+    let shared = shared(RangeConfig::new(1 << 30));
+    let mut cache = shared.cache();
+    let block = cache.allocate(16 << 10).unwrap();
+    let granule = (block.offset_bytes() >> 8) + 5;
+    for bits in [granule, 1 << 32 | granule] {
+        assert_eq!(Handle::from_raw(bits), None);
+    }
+}
+
+/// Granules of 16 bytes with the largest small blocks there can be have one class more than those
+/// of 256.
+#[test]
+fn the_smallest_granules_have_the_most_classes() {
+    for granule_bytes in [16, 32, 64] {
+        let spans =
+            Spans::Sized { span_bytes: 4096 * granule_bytes, small_bytes: 2048 * granule_bytes };
+        let config = RangeConfig::new(64 << 20).granule_bytes(granule_bytes).spans(spans);
+        let shared = shared(config);
+        let mut cache = shared.cache();
+        for granules in [1, 1024, 1025, 2048, 2049] {
+            let block = cache.allocate(granules * granule_bytes).unwrap();
+            cache.free(block.handle()).unwrap();
+        }
+        assert_eq!(shared.stats().live_bytes, 0);
+        shared.verify().unwrap();
+    }
+}
+
+/// What the range itself had live before shards borrowed from it was left out of the peak.
+#[test]
+fn the_peak_counts_the_range_and_its_shards() {
+    let shared = shared(RangeConfig::new(1 << 30));
+    let (mut first, mut second) = (shared.cache(), shared.cache());
+    second.use_shard(1);
+    let held: Vec<_> = (0..8).map(|_| first.allocate(64 << 20).unwrap()).collect();
+    let more: Vec<_> = (0..400).map(|_| second.allocate(256 << 10).unwrap()).collect();
+    let peak_bytes = (512 + 100) << 20;
+    for block in more.iter().chain(&held) {
+        first.free(block.handle()).unwrap();
+    }
+    let found = shared.stats().peak_live_bytes;
+    assert!(found <= peak_bytes && found + (16 << 20) >= peak_bytes, "{found}");
+}
+
+/// An owner who never came back kept all magazines of its lane from passing on.
+#[test]
+fn an_owner_who_is_gone_blocks_no_lane() {
+    let shared = shared(RangeConfig::new(1 << 30));
+    let (mut gives, mut takes) = (shared.cache(), shared.cache());
+    let pass = |gives: &mut pool_core::Cache<_>, takes: &mut pool_core::Cache<_>, owner, count| {
+        for _ in 0..count {
+            let blocks: Vec<_> = (0..64).map(|_| gives.allocate(4096).unwrap()).collect();
+            for block in blocks {
+                takes.free_for(owner, block.handle()).unwrap();
+            }
+        }
+    };
+    // Owners of every lane, who only free.
+    for owner in 1..=64 {
+        pass(&mut gives, &mut takes, Owner(owner), 8);
+    }
+    pass(&mut gives, &mut takes, Owner::CLEAN, 64);
+    let before = shared.stats().work;
+    pass(&mut gives, &mut takes, Owner::CLEAN, 256);
+    let after = shared.stats().work;
+    let operations = after.operations - before.operations;
+    assert!(after.magazines - before.magazines > operations / 100, "{after:?}");
+    assert!(after.locks - before.locks < operations / 100, "{after:?}");
+}
+
+/// A cache that took magazines in went over the bytes that it may keep.
+#[test]
+fn a_cache_keeps_no_more_than_it_may() {
+    let cache_bytes = 1 << 20;
+    let shared = shared(SharedConfig::new(RangeConfig::new(1 << 30)).cache_bytes(cache_bytes));
+    let (mut fills, mut takes) = (shared.cache(), shared.cache());
+    // What one cache gives out, the other frees: magazines of all classes wait for the first.
+    for _ in 0..4 {
+        for class in 0..9 {
+            let blocks: Vec<_> = (0..200).map(|_| fills.allocate(256 << class).unwrap()).collect();
+            for block in blocks {
+                takes.free(block.handle()).unwrap();
+            }
+        }
+    }
+    // All of the depot's bytes are the centre's again; what is left is the caches'.
+    drop(takes);
+    for class in 0..9 {
+        for _ in 0..100 {
+            let block = fills.allocate(256 << class).unwrap();
+            fills.free(block.handle()).unwrap();
+        }
+    }
+    let cached_bytes = shared.stats().cached_bytes;
+    fills.flush();
+    let kept_bytes = cached_bytes - shared.stats().cached_bytes;
+    assert!(kept_bytes <= cache_bytes, "{kept_bytes}");
+}
