@@ -1,12 +1,14 @@
 //! The replay tool as a person or a script meets it: arguments, output, exit codes.
 
+mod support;
+
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
 use serde_json::Value;
+use support::Folder;
 
 /// 3 granules at most live; the third block fits the first one's hole only with 4.
 const SMALL: &str = "Thread,Time,Action,Pointer,Size,Stream\n\
@@ -29,20 +31,6 @@ const FIELDS: [&str; 11] = [
     "unknown_frees",
     "recorded_failures",
 ];
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
 
 fn replay(arguments: &[&str], traces: &[&Path]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_replay")).args(arguments).args(traces).output().unwrap()

@@ -1,16 +1,18 @@
 //! The replay tool on the shared allocator: options, output, and faults that other replays had.
 
+mod support;
+
 use core::{fmt::Write as _, time::Duration};
 use std::{
-    fs,
     io::Read,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::Instant,
 };
 
 use serde_json::Value;
+use support::Folder;
 
 /// Thread 2 frees what thread 1 allocated; 3 granules at most live.
 const SMALL: &str = "Thread,Time,Action,Pointer,Size,Stream\n\
@@ -33,20 +35,6 @@ const VARYING: [&str; 9] = [
     "recalls",
     "flushes",
 ];
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
 
 /// What a run ended with: exit code, output, errors.
 struct Run {
@@ -205,7 +193,7 @@ fn copies_that_no_range_holds_are_an_error() {
 fn p119_repetitions_on_threads_neither_hang_nor_change_a_figure() {
     let folder = Folder::new();
     let small = folder.file("small.csv", SMALL);
-    let many = folder.file("many.csv", &many());
+    let many = folder.file("many.csv", many());
     let options = ["--json", "--shared", "--threads", "4", "--shards", "3", "--find-capacity"];
     for path in [small.as_path(), &many] {
         // Each trace is replayed at least five times for its time alone.
@@ -233,9 +221,9 @@ fn p120_what_several_threads_logged_is_replayed_in_the_order_of_events() {
         let lines = order.map(|index| lines[index]).join("\n");
         format!("Thread,Time,Action,Pointer,Size,Stream\n{lines}\n")
     };
-    let ordered = folder.file("ordered.csv", &log([0, 1, 2, 3, 4, 5, 6]));
+    let ordered = folder.file("ordered.csv", log([0, 1, 2, 3, 4, 5, 6]));
     // Thread 2 was late to write its first free and early to write its second.
-    let swapped = folder.file("swapped.csv", &log([0, 1, 3, 2, 5, 4, 6]));
+    let swapped = folder.file("swapped.csv", log([0, 1, 3, 2, 5, 4, 6]));
     for threads in ["1", "3"] {
         let options = ["--json", "--shared", "--threads", threads, "--find-capacity"];
         let expected = steady(replay(&options, &[&ordered]).row());

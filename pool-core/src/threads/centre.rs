@@ -153,27 +153,28 @@ impl<T: Threads> Centre<T> {
     /// Takes the lock of a shard.
     #[inline(always)]
     fn lock(&self, shard: u32) -> Guard<'_, T> {
-        let lock = &self.shards[shard as usize];
-        let mut guard = if let Some(guard) = lock.try_lock() {
-            guard
-        } else {
-            let mut guard = lock.lock();
+        self.try_lock(shard).unwrap_or_else(|| {
+            let mut guard = self.shards[shard as usize].lock();
             guard.waits += 1;
+            guard.locks += 1;
             guard
-        };
+        })
+    }
+
+    /// Takes the lock of a shard if nobody has it.
+    #[inline(always)]
+    fn try_lock(&self, shard: u32) -> Option<Guard<'_, T>> {
+        let mut guard = self.shards[shard as usize].try_lock()?;
         guard.locks += 1;
-        guard
+        Some(guard)
     }
 
     /// Takes the lock of a thread's shard. If others are there too often, the thread moves to
     /// one where nobody is.
     #[inline(always)]
     fn lock_home(&self, home: &mut Home) -> Guard<'_, T> {
-        match self.shards[home.shard as usize].try_lock() {
-            Some(mut guard) => {
-                guard.locks += 1;
-                guard
-            }
+        match self.try_lock(home.shard) {
+            Some(guard) => guard,
             None => self.lock_elsewhere(home),
         }
     }
@@ -186,9 +187,8 @@ impl<T: Threads> Centre<T> {
             home.patience = (home.patience * 2 + 1).min(MOST_PATIENCE);
             for step in 1..self.count() {
                 let shard = (home.shard + step) % self.count();
-                if let Some(mut guard) = self.shards[shard as usize].try_lock() {
+                if let Some(guard) = self.try_lock(shard) {
                     home.shard = shard;
-                    guard.locks += 1;
                     return guard;
                 }
             }
@@ -201,9 +201,8 @@ impl<T: Threads> Centre<T> {
     #[inline(always)]
     fn lock_for(&self, home: &mut Home, plain_len: Option<u64>) -> (u32, Guard<'_, T>) {
         if home.shard == RANGE
-            && let Some(mut guard) = self.shards[RANGE as usize].try_lock()
+            && let Some(guard) = self.try_lock(RANGE)
         {
-            guard.locks += 1;
             return (RANGE, guard);
         }
         self.lock_among_several(home, plain_len)

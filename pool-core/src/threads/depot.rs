@@ -6,6 +6,7 @@ use super::classes::{Classes, MOST_MAGAZINE};
 use super::owner::Owner;
 use super::ring::Ring;
 use super::sabotage::MIXES_OWNERS;
+use super::stock::Blocks;
 use super::tables::NoTable;
 use super::word::Giver;
 use crate::range::Handle;
@@ -104,15 +105,17 @@ impl Depot {
         lane.is_some_and(|lane| lane.pop(|_| true, take, &self.retries))
     }
 
-    /// Takes every magazine out that was in when the call began, and hands over what is in them.
-    pub(crate) fn drain(&self, mut each: impl FnMut(Handle)) {
+    /// Takes every magazine out that was in when the call began, and hands over what is in each.
+    pub(crate) fn drain(&self, mut each: impl FnMut(Blocks)) {
         for lane in self.classes.iter().flatten() {
             // At most as many as there are: others may put in as fast as this takes out.
             for _ in 0..lane.len() {
-                let take = |magazine: &Magazine| magazine.blocks().for_each(&mut each);
+                let mut blocks = Blocks::new();
+                let take = |magazine: &Magazine| blocks.extend(magazine.blocks());
                 if !lane.pop(|_| true, take, &self.retries) {
                     break;
                 }
+                each(blocks);
             }
         }
     }

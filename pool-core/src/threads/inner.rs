@@ -145,13 +145,18 @@ impl<T: Threads> Inner<T> {
         };
         let handle = outside(shard, node, block.handle);
         let len = block.size_bytes >> self.shape().granule_shift;
-        let stretch = Stretch { start: self.granule_of(&block), len };
-        if self.starts.note(stretch, handle).is_err() {
+        self.note(Stretch { start: self.granule_of(&block), len }, handle)?;
+        Ok(Block { handle, ..block })
+    }
+
+    /// Notes where a block outside spans begins that the centre gave out; else it goes back.
+    #[inline(always)]
+    fn note(&self, block: Stretch, handle: Handle) -> Result<(), AllocError> {
+        self.starts.note(block, handle).map_err(|NoTable| {
             // It was allocated just now.
             let _ = self.centre.free_outside(handle, |_| {});
-            return Err(AllocError::OutOfMetadata(Metadata::Words));
-        }
-        Ok(Block { handle, ..block })
+            AllocError::OutOfMetadata(Metadata::Words)
+        })
     }
 
     fn admit_in_span(&self, given: Given, cache: Giver) -> Result<Block, AllocError> {
@@ -194,11 +199,7 @@ impl<T: Threads> Inner<T> {
         // Spans serve no block of this length at the first look.
         let handle = outside(shard, block.handle.slot().index(), block.handle);
         let stretch = Stretch { start: self.granule_of(&block), len };
-        if self.starts.note(stretch, handle).is_err() {
-            // It was allocated just now.
-            let _ = self.centre.free_outside(handle, |_| {});
-            return None;
-        }
+        self.note(stretch, handle).ok()?;
         Some(Packed::new(handle, stretch))
     }
 
@@ -247,7 +248,7 @@ impl<T: Threads> Inner<T> {
     }
 
     fn drain_depot(&self) {
-        self.depot.drain(|block| self.return_all(core::iter::once(block)));
+        self.depot.drain(|blocks| self.return_all(blocks.into_iter()));
     }
 
     /// Allocates for a call that names no cache.

@@ -73,7 +73,7 @@ impl World {
 
     fn drain(&self) -> Vec<u32> {
         let mut blocks = Vec::new();
-        self.depot.drain(|hint| blocks.push(self.use_block(hint)));
+        self.depot.drain(|taken| blocks.extend(taken.into_iter().map(|hint| self.use_block(hint))));
         blocks.chunks(LEN as usize).map(Self::whole).collect()
     }
 
