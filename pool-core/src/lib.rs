@@ -41,6 +41,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "alloc")]
+pub mod device;
 pub mod range;
 #[cfg(feature = "alloc")]
 pub mod sync;
