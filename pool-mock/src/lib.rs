@@ -1,6 +1,7 @@
-//! Recorded allocation logs, their replay, reference models, and threads that put a shared
-//! allocator under stress.
+//! A simulated device; recorded allocation logs, their replay, reference models, and threads that
+//! put a shared allocator under stress.
 
+pub mod device;
 pub mod log;
 pub mod oracle;
 pub mod reference;
