@@ -233,11 +233,16 @@ impl State {
         first.map_or(Ok(()), |id| Err(self.break_capture(id, action)))
     }
 
-    /// Breaks a capture, which is a violation.
-    pub(super) fn break_capture(&mut self, id: u64, action: Action) -> SimError {
+    /// Breaks a capture, if it is open.
+    pub(super) fn spoil_capture(&mut self, id: u64) {
         if let Some(capture) = self.captures.get_mut(&id) {
             capture.broken = true;
         }
+    }
+
+    /// Breaks a capture, which is a violation.
+    pub(super) fn break_capture(&mut self, id: u64, action: Action) -> SimError {
+        self.spoil_capture(id);
         self.violate(Violation::InCapture { action, capture: id });
         SimError::ForbiddenInCapture { capture: id }
     }
@@ -269,7 +274,9 @@ impl State {
                 Err(SimError::OutsideCapture)
             }
             (Place::Capture { capture, nodes }, into) => {
-                if into.is_some_and(|into| into != capture) {
+                // The legacy default stream is in no capture.
+                let is_legacy = self.stream(actor).origin == Origin::Legacy;
+                if is_legacy || into.is_some_and(|into| into != capture) {
                     self.break_capture(capture, action);
                     return Err(SimError::OutsideCapture);
                 }
@@ -299,9 +306,7 @@ impl State {
         match self.fences.get(&fence).map(|fence| fence.place.clone()) {
             Some(Place::Stream { at, clock }) => Ok((at, clock)),
             Some(Place::Capture { capture, .. }) => {
-                if let Some(open) = self.captures.get_mut(&capture) {
-                    open.broken = true;
-                }
+                self.spoil_capture(capture);
                 self.violate(Violation::CapturedFence { action, capture });
                 Err(SimError::CapturedFence)
             }

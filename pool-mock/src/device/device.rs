@@ -280,14 +280,16 @@ impl State {
         device.memory_bytes.saturating_sub(device.used_bytes).saturating_sub(device.foreign_bytes)
     }
 
-    /// A range of this device.
+    /// A range of a device.
     fn range_mut(
         &mut self,
+        device: u32,
         range: &SimRange,
         call: Call,
     ) -> core::result::Result<&mut RangeState, SimError> {
-        if !self.ranges.contains_key(&range.id) {
+        if self.ranges.get(&range.id).is_none_or(|known| known.device != device) {
             self.violate(Violation::Unknown { action: Action::Call(call), what: "range" });
+            return Err(SimError::Unknown("range"));
         }
         self.ranges.get_mut(&range.id).ok_or(SimError::Unknown("range"))
     }
@@ -329,12 +331,12 @@ impl Device for SimDevice {
                 state = self.inner.world.synchronize(state, self.inner.number);
             }
             let freed = state
-                .range_mut(range, Call::Free)
-                .map(|known| (known.device, known.size_bytes, known.backed_bytes));
-            let freed = freed.map(|(device, size_bytes, backed_bytes)| {
+                .range_mut(self.inner.number, range, Call::Free)
+                .map(|known| (known.size_bytes, known.backed_bytes));
+            let freed = freed.map(|(size_bytes, backed_bytes)| {
                 state.check_taken(Call::Free, range.id, 0..size_bytes);
                 state.ranges.remove(&range.id);
-                state.device(device).used_bytes -= backed_bytes;
+                state.device(self.inner.number).used_bytes -= backed_bytes;
             });
             (state, freed)
         })
@@ -365,13 +367,13 @@ impl Device for SimDevice {
     fn extend(&self, range: &SimRange, from_bytes: u64, to_bytes: u64) -> Result<()> {
         let Inner { number, config, .. } = &*self.inner;
         self.call(Call::Extend, |state| {
-            let size_bytes = state.range_mut(range, Call::Extend)?.size_bytes;
+            let size_bytes = state.range_mut(*number, range, Call::Extend)?.size_bytes;
             if from_bytes != size_bytes || to_bytes <= from_bytes || to_bytes > RANGE_STRIDE / 2 {
                 return Err(SimError::Invalid("the range cannot have this size"));
             }
             let added_bytes = if config.paged { 0 } else { to_bytes - from_bytes };
             state.take_memory(*number, added_bytes)?;
-            let known = state.range_mut(range, Call::Extend)?;
+            let known = state.range_mut(*number, range, Call::Extend)?;
             known.size_bytes = to_bytes;
             known.backed_bytes += added_bytes;
             if added_bytes > 0 {
@@ -391,10 +393,11 @@ impl Device for SimDevice {
             let page_bytes = config.page_sizes.first().copied().unwrap_or(1);
             let end_bytes = offset_bytes.checked_add(size_bytes);
             let end_bytes = end_bytes.ok_or(SimError::Invalid("beyond the range's end"))?;
-            if size_bytes == 0 || !(offset_bytes | size_bytes).is_multiple_of(page_bytes) {
+            let is_whole = |bytes: u64| bytes.is_multiple_of(page_bytes);
+            if size_bytes == 0 || !is_whole(offset_bytes) || !is_whole(size_bytes) {
                 return Err(SimError::Invalid("these are no whole pages"));
             }
-            let known = state.range_mut(range, Call::Commit)?;
+            let known = state.range_mut(*number, range, Call::Commit)?;
             if end_bytes > known.size_bytes {
                 return Err(SimError::Invalid("beyond the range's end"));
             }
@@ -403,7 +406,7 @@ impl Device for SimDevice {
             }
             state.take_memory(*number, size_bytes)?;
             let id = state.new_id();
-            let known = state.range_mut(range, Call::Commit)?;
+            let known = state.range_mut(*number, range, Call::Commit)?;
             known.committed.set(offset_bytes..end_bytes, ());
             known.pages.insert(id, offset_bytes..end_bytes);
             known.backed_bytes += size_bytes;
@@ -412,18 +415,18 @@ impl Device for SimDevice {
     }
 
     fn decommit(&self, range: &SimRange, offset_bytes: u64, pages: &SimPages) -> Result<()> {
+        let number = self.inner.number;
         self.call(Call::Decommit, |state| {
-            let known = state.range_mut(range, Call::Decommit)?;
-            let device = known.device;
+            let known = state.range_mut(number, range, Call::Decommit)?;
             let bytes = known.pages.get(&pages.id).filter(|bytes| bytes.start == offset_bytes);
             let bytes = bytes.cloned().ok_or(SimError::Unknown("pages"))?;
             state.check_taken(Call::Decommit, range.id, bytes.clone());
-            let known = state.range_mut(range, Call::Decommit)?;
+            let known = state.range_mut(number, range, Call::Decommit)?;
             known.pages.remove(&pages.id);
             known.committed.take(bytes.clone());
             known.marks.take(bytes.clone());
             known.backed_bytes -= bytes.end - bytes.start;
-            state.device(device).used_bytes -= bytes.end - bytes.start;
+            state.device(number).used_bytes -= bytes.end - bytes.start;
             Ok(((), None))
         })
     }

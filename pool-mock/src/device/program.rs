@@ -268,6 +268,20 @@ impl SimDevice {
         })
     }
 
+    /// Breaks the capture that a stream is in, as any mistake of the program's would.
+    ///
+    /// # Errors
+    ///
+    /// It is in none; and as [`queue_use`](Self::queue_use).
+    pub fn spoil_capture(&self, stream: SimStream) -> Result<()> {
+        self.program("spoil_capture", |state, action| {
+            let actor = state.resolve(stream, action)?;
+            let capture = state.stream(actor).capture.ok_or(SimError::NotCapturing)?;
+            state.spoil_capture(capture);
+            Ok(((), None))
+        })
+    }
+
     /// Runs a graph in a stream: its work is used anew by its owners, after all earlier work of
     /// the stream and after the graph's last launch.
     ///
@@ -309,6 +323,17 @@ impl SimDevice {
             .iter()
             .filter(|stream| stream.name.device == number)
             .all(|stream| stream.done == stream.submitted)
+    }
+
+    /// How many items of a stream have not run.
+    ///
+    /// # Errors
+    ///
+    /// No such stream.
+    pub fn queued(&self, stream: SimStream) -> Result<u64> {
+        let mut state = self.lock();
+        let actor = state.resolve(stream, Action::Program("queued"))?;
+        Ok(state.stream(actor).submitted - state.stream(actor).done)
     }
 
     /// Whether a handle means a stream that exists.
