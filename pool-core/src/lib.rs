@@ -33,8 +33,9 @@
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
-// Models alone have the memory of blocks, for their checker to watch.
-#![cfg_attr(not(all(test, loom)), forbid(unsafe_code))]
+// Models have the memory of blocks, for their checker to watch; and to adopt a stream is a promise
+// that the compiler cannot check.
+#![cfg_attr(not(all(test, loom)), deny(unsafe_code))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -43,12 +44,20 @@ extern crate std;
 
 #[cfg(feature = "alloc")]
 pub mod device;
+#[cfg(feature = "alloc")]
+pub mod pool;
 pub mod range;
 #[cfg(feature = "alloc")]
 pub mod sync;
 #[cfg(feature = "alloc")]
 pub mod threads;
 
+#[cfg(feature = "alloc")]
+pub use device::Device;
+#[cfg(feature = "alloc")]
+pub use pool::{
+    Deferred, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Shortage, StreamId, Tag,
+};
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
 pub use range::{

@@ -90,6 +90,69 @@ impl<S: Storage> OffsetAllocator<S> {
         Some(Stretch { start, len: len?.get() })
     }
 
+    /// Gives the live block outside spans that a handle names another handle, so that no copy of
+    /// the old one is good any more: the new one, and where the block lies.
+    pub(crate) fn rename(&mut self, handle: Handle) -> Option<(Handle, Stretch)> {
+        let Slot::Node(node) = handle.slot() else { return None };
+        if node >= self.table.touched() {
+            return None;
+        }
+        let piece = *self.table.storage.node(node);
+        if !piece.is_live(handle.generation_bits()) {
+            return None;
+        }
+        let generation = self.generation;
+        self.generation = generation.next();
+        self.table.storage.node_mut(node).links[0] = generation.bits();
+        Some((
+            Handle::new(handle.slot(), generation),
+            Stretch { start: piece.start, len: piece.len() },
+        ))
+    }
+
+    /// Takes a free stretch of so many bytes, aligned to `align_bytes`, away: it is none of this
+    /// allocator's any more. `None` if there is none.
+    pub(crate) fn take_stretch(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
+        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
+        let peak = self.books.peak_live_granules;
+        let block = self.serve(&request).ok()??;
+        let stretch = self.stretch_of(&block);
+        let Slot::Node(node) = block.handle.slot() else { return None };
+        self.table.chain.cut(&mut self.table.storage, node);
+        self.books.live_granules -= stretch.len;
+        self.books.live_blocks -= 1;
+        self.books.peak_live_granules = peak;
+        self.note_islands(0, stretch.len);
+        Some(stretch)
+    }
+
+    /// Takes an island away that is one free run, from a granule on and so long; false if there
+    /// is none.
+    pub(crate) fn take_island(&mut self, island: Stretch) -> bool {
+        self.gather();
+        let Free::Runs(runs, _) = &mut self.free else { return false };
+        let found = self.table.heads().find(|&head| {
+            let piece = self.table.storage.node(head);
+            piece.start == island.start
+                && piece.len() == island.len
+                && piece.state() == State::Free
+                && piece.after() == NONE
+        });
+        let Some(run) = found else { return false };
+        runs.unindex(&mut self.table.storage, run);
+        self.table.chain.cut(&mut self.table.storage, run);
+        self.note_islands(0, island.len);
+        true
+    }
+
+    /// Granules of the longest free run.
+    pub(crate) fn longest_run(&self) -> u64 {
+        match &self.free {
+            Free::Runs(runs, _) => runs.longest(&self.table),
+            Free::Buddies(_) => 0,
+        }
+    }
+
     /// Makes a stretch, of which nothing is owned, an island of its own.
     pub(crate) fn adopt(&mut self, stretch: Stretch) -> Result<(), Metadata> {
         let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
@@ -103,6 +166,29 @@ impl<S: Storage> OffsetAllocator<S> {
         runs.index(&mut self.table.storage, run);
         self.note_islands(stretch.len, 0);
         Ok(())
+    }
+
+    /// Makes a stretch, of which nothing is owned, an island that is lent: the node of the live
+    /// block that stands for it.
+    pub(crate) fn adopt_lent(&mut self, stretch: Stretch) -> Result<u32, Metadata> {
+        if let Err(missing) = self.table.require(1)
+            && !self.table.storage.replenish(&self.shape, missing)
+        {
+            return Err(missing);
+        }
+        let generation = self.generation.bits() | LENT;
+        let block = Node::live(stretch.start, stretch.len, generation);
+        let node = self.table.chain.insert(&mut self.table.storage, NONE, NONE, block);
+        self.note_islands(stretch.len, 0);
+        self.books.live_granules += stretch.len;
+        self.books.live_blocks += 1;
+        self.rebase_peak_at_least();
+        Ok(node)
+    }
+
+    fn rebase_peak_at_least(&mut self) {
+        let books = &mut self.books;
+        books.peak_live_granules = books.peak_live_granules.max(books.live_granules);
     }
 
     /// Takes the longest free run away, if it is a whole island and at least `least` granules.

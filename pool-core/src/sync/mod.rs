@@ -52,3 +52,15 @@ pub(crate) fn instance_number() -> u32 {
     static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
+
+/// Lets other threads run, while this one waits for something that is no lock.
+pub(crate) fn pause() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(all(shuttle, not(loom)))]
+    shuttle::thread::yield_now();
+    #[cfg(all(feature = "std", not(any(loom, shuttle))))]
+    std::thread::yield_now();
+    #[cfg(all(not(feature = "std"), not(any(loom, shuttle))))]
+    core::hint::spin_loop();
+}

@@ -93,7 +93,11 @@ impl<T: Threads> SharedAllocator<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn on_platform(config: impl Into<SharedConfig>) -> Result<Self, ConfigError> {
-        Ok(Self { inner: Arc::new(Inner::new(&config.into())?), alive: Arc::new(()) })
+        Ok(Self::over(Inner::new(&config.into())?))
+    }
+
+    pub(super) fn over(inner: Inner<T>) -> Self {
+        Self { inner: Arc::new(inner), alive: Arc::new(()) }
     }
 
     #[inline(always)]
@@ -174,7 +178,7 @@ impl<T: Threads> SharedAllocator<T> {
             }
         } else if let Some(len) = plain_len
             && len > self.inner.shape().small_granules
-            && let Some(Some(packed)) = T::with_cache(self, |cache| cache.hit_large(len))
+            && let Some(Some(packed)) = T::with_cache(self, |cache| cache.hit_large(owner, len))
         {
             return Ok(packed.block(self.inner.shape()));
         }
@@ -184,7 +188,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// What is not a hit. Apart from it, so that a hit passes a number or two, not a whole result,
     /// through the platform's hands.
     #[inline(never)]
-    fn allocate_slowly(
+    pub(super) fn allocate_slowly(
         &self,
         owner: Owner,
         request: &Request,
@@ -192,7 +196,7 @@ impl<T: Threads> SharedAllocator<T> {
     ) -> Result<Block, AllocError> {
         let served = T::with_cache(self, |cache| match self.inner.classes.of_len(plain_len) {
             Some(class) => cache.allocate_slowly(owner, class, request),
-            None => cache.allocate_large(request, plain_len),
+            None => cache.allocate_large(owner, request, plain_len),
         });
         served.unwrap_or_else(|| self.inner.allocate_loosely(owner, request))
     }
@@ -257,7 +261,7 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// What is not a hit.
     #[inline(never)]
-    fn free_slowly(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
+    pub(super) fn free_slowly(&self, owner: Owner, handle: Handle) -> Result<Block, HandleError> {
         let freed = T::with_cache(self, |cache| match handle.slot() {
             Slot::Granule(granule) => cache.free_slowly(owner, handle, granule),
             Slot::Node(_) => Ok(cache.free_large(handle)?.block(self.inner.shape())),

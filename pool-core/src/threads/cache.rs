@@ -75,6 +75,8 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// Bytes that no bin's limit has taken yet.
     spare_bytes: u64,
     home: Home,
+    /// Whether each owner has a shard of its own, whose blocks alone are kept for it.
+    by_owner: bool,
 }
 
 /// The blocks of one owner.
@@ -103,6 +105,7 @@ impl<T: Threads> Cache<T> {
             classes: inner.classes,
             shape: *inner.shape(),
             spare_bytes: inner.classes.cache_bytes(),
+            by_owner: inner.centre.by_owner,
             inner,
             allocator: shared.life(),
             stock,
@@ -169,7 +172,7 @@ impl<T: Threads> Cache<T> {
         let request = &request.into();
         let plain_len = Need::plain_len(request, &self.shape);
         let Some(class) = self.classes.of_len(plain_len) else {
-            return self.allocate_large(request, plain_len);
+            return self.allocate_large(owner, request, plain_len);
         };
         match self.hit(owner, class) {
             Some(handle) => Ok(self.inner.describe(handle, class)),
@@ -213,6 +216,7 @@ impl<T: Threads> Cache<T> {
         class: usize,
         request: &Request,
     ) -> Result<Block, AllocError> {
+        self.go_home(owner);
         self.use_set_of(owner);
         if let Some(handle) = self.take(class) {
             return Ok(self.inner.describe(handle, class));
@@ -232,9 +236,11 @@ impl<T: Threads> Cache<T> {
     #[inline(never)]
     pub(super) fn allocate_large(
         &mut self,
+        owner: Owner,
         request: &Request,
         plain_len: Option<u64>,
     ) -> Result<Block, AllocError> {
+        self.go_home(owner);
         let result = self.inner.allocate_centrally(
             &mut self.home,
             request,
@@ -250,10 +256,19 @@ impl<T: Threads> Cache<T> {
 
     /// A block of a length that spans do not serve, if there is one at the first look.
     #[inline(never)]
-    pub(super) fn hit_large(&mut self, len: u64) -> Option<Packed> {
+    pub(super) fn hit_large(&mut self, owner: Owner, len: u64) -> Option<Packed> {
+        self.go_home(owner);
         let packed = self.inner.hit_outside(&mut self.home, len)?;
         self.stock.counts.large.gave(packed.size_bytes(&self.shape));
         Some(packed)
+    }
+
+    /// Works on the owner's shard, if each has one.
+    #[inline(always)]
+    fn go_home(&mut self, owner: Owner) {
+        if self.by_owner {
+            self.home = Home::at(owner.0);
+        }
     }
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
@@ -269,7 +284,9 @@ impl<T: Threads> Cache<T> {
         };
         let depot = &self.inner.depot;
         let received = depot.get(class, owner, self.giver, &mut each)
-            || (owner != Owner::CLEAN && depot.get(class, Owner::CLEAN, self.giver, &mut each));
+            || (owner != Owner::CLEAN
+                && !self.by_owner
+                && depot.get(class, Owner::CLEAN, self.giver, &mut each));
         // What the cache has no bytes for goes on to the centre, but for the one that is wanted.
         let block_bytes = self.classes.bytes(class);
         let limit = self.bins[class].limit;
@@ -378,6 +395,9 @@ impl<T: Threads> Cache<T> {
         let class = self.classes.of_order(found.cut().order())?;
         let &Bin { len, limit, .. } = self.bins.get(class)?;
         if owner != self.owner || len >= limit {
+            return None;
+        }
+        if self.by_owner && found.cut().shard() != owner.0 {
             return None;
         }
         let block = found.free(granule).ok()?;

@@ -9,21 +9,21 @@
 //! Locks are taken in one order: a shard's, then the range's. No two shards are locked at once.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
-use super::names::{MOST_SHARDS, in_shard};
+use super::names::{MOST_SHARDS, in_shard, outside};
 use super::owner::Owner;
 use super::platform::Threads;
 use super::sabotage::FORGETS_GATHERING;
 use super::shard::Shard;
+use super::tables::{NoTable, cells, filled};
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
     Stretch, VerifyError,
 };
-use crate::sync::{Counter, Lock, Padded};
+use crate::sync::{Counter, Lock, Once, Padded};
 
 /// The range's own place among the shards.
-const RANGE: u32 = 0;
+pub(crate) const RANGE: u32 = 0;
 
 /// What a shard borrows at a time: this part of the range, and no more than so many bytes.
 const EXTENTS_IN_RANGE: u64 = 512;
@@ -35,6 +35,9 @@ const REQUESTS_IN_EXTENT: u64 = 8;
 /// Extents that a shard keeps though they are idle.
 const IDLE_EXTENTS: u64 = 1;
 
+/// The most shards for threads: more would be looked through for each that waits.
+const MOST_FOR_THREADS: u32 = 64;
+
 /// The most contentions that a thread bears before it looks for another shard.
 const MOST_PATIENCE: u32 = 1 << 10;
 
@@ -42,7 +45,7 @@ const MOST_PATIENCE: u32 = 1 << 10;
 const PEAK_STEP_BYTES: u64 = 1 << 20;
 
 type ShardLock<T> = <T as Threads>::Lock<Shard>;
-type Guard<'a, T> = <ShardLock<T> as Lock<Shard>>::Guard<'a>;
+pub(crate) type Guard<'a, T> = <ShardLock<T> as Lock<Shard>>::Guard<'a>;
 
 /// Which shard a thread works on, and how long it puts up with others there.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +98,13 @@ impl More for NoMore {
 
 /// The range and its shards.
 pub(crate) struct Centre<T: Threads> {
-    shards: Box<[Padded<ShardLock<T>>]>,
+    range: Padded<ShardLock<T>>,
+    /// The shards beside the range. Those of a pool's streams are made when they are needed.
+    others: Box<[Once<Padded<ShardLock<T>>>]>,
+    /// One more than the last shard that was made.
+    made: Counter,
+    /// Whether the shards belong to owners, not to threads: see `spaces`.
+    pub(crate) by_owner: bool,
     /// Granules in use by each shard, once there are several.
     used: Box<[Padded<Counter>]>,
     shape: Shape,
@@ -111,26 +120,75 @@ impl<T: Threads> Centre<T> {
     pub(crate) fn new(config: &RangeConfig, shards: u32) -> Result<Self, ConfigError> {
         let shape = Shape::of(config)?;
         let extent = extent_of(&shape);
-        let count = if extent == 0 { 1 } else { shards.clamp(1, MOST_SHARDS) };
-        let refused = ConfigError::OutOfHostMemory { bytes: count as usize * size_of::<Shard>() };
-        let (mut locks, mut used) = (Vec::new(), Vec::new());
-        locks.try_reserve_exact(count as usize).map_err(|_| refused)?;
-        used.try_reserve_exact(count as usize).map_err(|_| refused)?;
-        for shard in 0..count {
-            let shard =
-                if shard == RANGE { Shard::of_range(config)? } else { Shard::of_islands(config)? };
-            locks.push(Padded(Lock::new(shard)));
-            used.push(Padded(Counter::default()));
+        let count = if extent == 0 { 1 } else { shards.clamp(1, MOST_FOR_THREADS) };
+        let centre = Self::over(Shard::of_range(config)?, shape, extent, count)?;
+        for shard in RANGE + 1..count {
+            centre.make(shard, config)?;
         }
-        Ok(Self {
-            shards: locks.into_boxed_slice(),
-            used: used.into_boxed_slice(),
+        Ok(centre)
+    }
+
+    /// A range of which nothing is there yet, and no shard but it.
+    pub(crate) fn by_owner(config: &RangeConfig) -> Result<Self, ConfigError> {
+        let shape = Shape::of(config)?;
+        let mut centre = Self::over(Shard::of_islands(config)?, shape, 0, MOST_SHARDS)?;
+        centre.by_owner = true;
+        centre.several.set(1);
+        Ok(centre)
+    }
+
+    fn over(range: Shard, shape: Shape, extent: u64, count: u32) -> Result<Self, ConfigError> {
+        let refused = |NoTable| ConfigError::OutOfHostMemory {
+            bytes: count as usize * size_of::<Padded<ShardLock<T>>>(),
+        };
+        let centre = Self {
+            range: Padded(Lock::new(range)),
+            others: cells(u64::from(count) - 1).map_err(refused)?,
+            made: Counter::default(),
+            by_owner: false,
+            used: filled(count.into(), || Padded(Counter::default())).map_err(refused)?,
             shape,
             extent,
             several: Counter::default(),
             peak: Counter::default(),
             recalls: Counter::default(),
-        })
+        };
+        centre.made.set(1);
+        Ok(centre)
+    }
+
+    /// Makes a shard that owns nothing yet, unless it is there.
+    pub(crate) fn make(&self, shard: u32, config: &RangeConfig) -> Result<(), ConfigError> {
+        let Some(cell) = (shard as usize).checked_sub(1).and_then(|place| self.others.get(place))
+        else {
+            return Ok(());
+        };
+        cell.try_call_once(|| Ok(Padded(Lock::new(Shard::of_islands(config)?))))?;
+        self.made.raise_to(u64::from(shard) + 1);
+        Ok(())
+    }
+
+    /// The lock of a shard; that of the range for one that is not there.
+    #[inline(always)]
+    fn at(&self, shard: u32) -> &ShardLock<T> {
+        if shard == RANGE {
+            return &self.range.0;
+        }
+        match self.others.get(shard as usize - 1).and_then(Once::get) {
+            Some(other) => &other.0,
+            None => &self.range.0,
+        }
+    }
+
+    /// Whether a shard is there.
+    fn has(&self, shard: u32) -> bool {
+        shard == RANGE
+            || self.others.get(shard as usize - 1).is_some_and(|other| other.get().is_some())
+    }
+
+    /// The shards that are there.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        (RANGE..self.made.get() as u32).filter(|&shard| self.has(shard))
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -138,13 +196,16 @@ impl<T: Threads> Centre<T> {
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.shards.len() as u32
+        self.others.len() as u32 + 1
     }
 
     /// The home of a call that names no cache: the range itself if nobody is there, else the
     /// shard of the owner.
     pub(crate) fn home_of(&self, owner: Owner) -> Home {
-        if self.count() == 1 || self.shards[RANGE as usize].try_lock().is_some() {
+        if self.by_owner {
+            return Home::at(owner.0);
+        }
+        if self.count() == 1 || self.range.0.try_lock().is_some() {
             return Home::RANGE;
         }
         Home::at(1 + owner.0 % (self.count() - 1))
@@ -152,9 +213,9 @@ impl<T: Threads> Centre<T> {
 
     /// Takes the lock of a shard.
     #[inline(always)]
-    fn lock(&self, shard: u32) -> Guard<'_, T> {
+    pub(crate) fn lock(&self, shard: u32) -> Guard<'_, T> {
         self.try_lock(shard).unwrap_or_else(|| {
-            let mut guard = self.shards[shard as usize].lock();
+            let mut guard = self.at(shard).lock();
             guard.waits += 1;
             guard.locks += 1;
             guard
@@ -164,7 +225,7 @@ impl<T: Threads> Centre<T> {
     /// Takes the lock of a shard if nobody has it.
     #[inline(always)]
     fn try_lock(&self, shard: u32) -> Option<Guard<'_, T>> {
-        let mut guard = self.shards[shard as usize].try_lock()?;
+        let mut guard = self.at(shard).try_lock()?;
         guard.locks += 1;
         Some(guard)
     }
@@ -200,16 +261,19 @@ impl<T: Threads> Centre<T> {
     /// length is none if the request has wishes that are about the whole range.
     #[inline(always)]
     fn lock_for(&self, home: &mut Home, plain_len: Option<u64>) -> (u32, Guard<'_, T>) {
-        if home.shard == RANGE
-            && let Some(guard) = self.try_lock(RANGE)
+        if (home.shard == RANGE || self.by_owner)
+            && let Some(guard) = self.try_lock(home.shard)
         {
-            return (RANGE, guard);
+            return (home.shard, guard);
         }
         self.lock_among_several(home, plain_len)
     }
 
     #[inline(never)]
     fn lock_among_several(&self, home: &mut Home, plain_len: Option<u64>) -> (u32, Guard<'_, T>) {
+        if self.by_owner {
+            return (home.shard, self.lock(home.shard));
+        }
         let fits = plain_len.is_some_and(|len| len <= self.extent / REQUESTS_IN_EXTENT);
         if self.count() > 1 && fits {
             let guard = self.lock_home(home);
@@ -246,7 +310,9 @@ impl<T: Threads> Centre<T> {
         more: &mut impl More,
     ) -> Result<Option<Given>, AllocError> {
         match self.lock_for(home, Need::plain_len(request, &self.shape)) {
-            (RANGE, guard) => self.serve(guard, RANGE, request, more),
+            (shard, guard) if shard == RANGE || self.by_owner => {
+                self.serve(guard, shard, request, more)
+            }
             (shard, guard) => self.allocate_in_shard(guard, shard, request, more),
         }
     }
@@ -327,7 +393,8 @@ impl<T: Threads> Centre<T> {
         guard.seen_granules = guard.seen_granules.min(used);
         if used - guard.seen_granules >= PEAK_STEP_BYTES >> self.shape.granule_shift {
             guard.seen_granules = used;
-            self.note_peak(self.used.iter().map(|used| used.get()).sum());
+            let used = self.used.iter().take(self.made.get() as usize);
+            self.note_peak(used.map(|used| used.0.get()).sum());
         }
     }
 
@@ -390,7 +457,7 @@ impl<T: Threads> Centre<T> {
         strike: impl FnOnce(Stretch),
     ) -> Result<Stretch, HandleError> {
         let (shard, handle) = in_shard(handle);
-        if shard >= self.count() {
+        if !self.has(shard) {
             return Err(HandleError::Foreign);
         }
         let mut guard = self.lock(shard);
@@ -400,6 +467,25 @@ impl<T: Threads> Centre<T> {
         strike(stretch);
         self.after_free(&mut guard, shard);
         Ok(stretch)
+    }
+
+    /// Gives a live block outside spans another name, so that the program's handle is good no
+    /// more. `strike` is called while nothing else can have its place.
+    pub(crate) fn rename(
+        &self,
+        handle: Handle,
+        strike: impl FnOnce(Stretch),
+    ) -> Result<(Handle, Stretch), HandleError> {
+        let (shard, handle) = in_shard(handle);
+        if !self.has(shard) {
+            return Err(HandleError::Foreign);
+        }
+        let mut guard = self.lock(shard);
+        let Some((renamed, stretch)) = guard.range.rename(handle) else {
+            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
+        };
+        strike(stretch);
+        Ok((outside(shard, renamed.slot().index(), renamed), stretch))
     }
 
     /// A shard that has more idle than it should gives extents back.
@@ -413,6 +499,9 @@ impl<T: Threads> Centre<T> {
 
     #[inline(always)]
     fn has_idle(&self, guard: &Shard) -> bool {
+        if self.by_owner {
+            return false;
+        }
         let Some(owned) = guard.range.owned_granules() else { return false };
         owned - guard.range.live_granules() > self.extent * IDLE_EXTENTS
     }
@@ -445,7 +534,7 @@ impl<T: Threads> Centre<T> {
             return;
         }
         self.recalls.add_shared(1);
-        for shard in RANGE + 1..self.count() {
+        for shard in self.all().filter(|&shard| shard != RANGE) {
             let mut guard = self.lock(shard);
             if !FORGETS_GATHERING {
                 guard.range.gather();
@@ -461,7 +550,7 @@ impl<T: Threads> Centre<T> {
     /// Serves a request from wherever there is a free block for it: the range, or what is free
     /// in the spans of shards.
     pub(crate) fn allocate_anywhere(&self, request: &Request) -> Result<Option<Given>, AllocError> {
-        for shard in RANGE..self.count() {
+        for shard in self.all() {
             let guard = self.lock(shard);
             let given = self.serve(guard, shard, request, &mut NoMore)?;
             if given.is_some() {
@@ -484,14 +573,13 @@ impl<T: Threads> Centre<T> {
 
     /// The largest block that any shard has free.
     pub(crate) fn largest_free_bytes(&self) -> u64 {
-        let shards = RANGE..self.count();
-        shards.map(|shard| self.lock(shard).range.largest_free_bytes()).max().unwrap_or(0)
+        self.all().map(|shard| self.lock(shard).range.largest_free_bytes()).max().unwrap_or(0)
     }
 
     /// The live block outside spans that the program's handle names.
     pub(crate) fn block_outside(&self, handle: Handle) -> Result<Block, HandleError> {
         let (shard, in_shard) = in_shard(handle);
-        if shard >= self.count() {
+        if !self.has(shard) {
             return Err(HandleError::Foreign);
         }
         let block = self.lock(shard).range.block(in_shard)?;
@@ -500,14 +588,14 @@ impl<T: Threads> Centre<T> {
 
     /// Granules that were given out and not taken back.
     pub(crate) fn used_granules(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().used_granules()).sum()
+        self.all().map(|shard| self.at(shard).lock().used_granules()).sum()
     }
 
     /// What the shards count: blocks given out, locks taken, and those waited for.
     pub(crate) fn totals(&self) -> CentreTotals {
         let mut totals = CentreTotals { recalls: self.recalls.get(), ..CentreTotals::default() };
-        for shard in RANGE..self.count() {
-            let guard = self.shards[shard as usize].lock();
+        for shard in self.all() {
+            let guard = self.at(shard).lock();
             totals.used_granules += guard.used_granules();
             totals.used_blocks += guard.used_blocks();
             totals.locks += guard.locks;
@@ -526,7 +614,7 @@ impl<T: Threads> Centre<T> {
     /// Starts the peak anew from what is in use.
     pub(crate) fn reset_peak(&self) {
         let mut used = 0;
-        for shard in RANGE..self.count() {
+        for shard in self.all() {
             let mut guard = self.lock(shard);
             guard.range.rebase_peak();
             guard.seen_granules = guard.used_granules();
@@ -542,11 +630,13 @@ impl<T: Threads> Centre<T> {
         mut each: impl FnMut(Given, Stretch) -> Result<(), VerifyError>,
     ) -> Result<(), VerifyError> {
         let (mut lent, mut owned) = (0, 0);
-        for shard in RANGE..self.count() {
+        for shard in self.all() {
             let guard = self.lock(shard);
             guard.range.verify()?;
             lent += guard.lent_granules();
-            owned += guard.range.owned_granules().unwrap_or(0);
+            if shard != RANGE {
+                owned += guard.range.owned_granules().unwrap_or(0);
+            }
             for block in guard.range.live_blocks_of_islands() {
                 each(Given { shard, block }, guard.range.stretch_of(&block))?;
             }

@@ -47,9 +47,17 @@ pub(crate) struct Inner<T: Threads> {
 const DEPOTS_IN_RANGE: u64 = 256;
 const MOST_DEPOT_BYTES: u64 = 8 << 20;
 
+/// An owner's shard has no block for a request. What there is elsewhere was not looked at.
+const NOTHING_THERE: AllocError =
+    AllocError::OutOfMemory { size_bytes: 0, align_bytes: 0, free_bytes: 0, largest_free_bytes: 0 };
+
 impl<T: Threads> Inner<T> {
     pub(crate) fn new(config: &SharedConfig) -> Result<Self, ConfigError> {
-        let centre = Centre::new(&config.range, config.shards)?;
+        Self::around(Centre::new(&config.range, config.shards)?, config)
+    }
+
+    /// The parts around a centre.
+    pub(crate) fn around(centre: Centre<T>, config: &SharedConfig) -> Result<Self, ConfigError> {
         let shape = centre.shape();
         let classes = Classes::new(shape, config.cache_bytes);
         let of_range = shape.bytes(shape.capacity) / DEPOTS_IN_RANGE;
@@ -118,6 +126,10 @@ impl<T: Threads> Inner<T> {
     ) -> Result<Given, AllocError> {
         if let Some(given) = self.centre.allocate(home, request, more)? {
             return Ok(given);
+        }
+        if self.centre.by_owner {
+            // What other owners have is not for this one; the layer above knows what to do.
+            return Err(NOTHING_THERE);
         }
         self.centre.recall();
         if let Some(given) = self.centre.allocate_anywhere(request)? {

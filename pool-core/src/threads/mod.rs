@@ -12,6 +12,7 @@
 //! | `word`, `words` | the atomic word of each block in a span, which decides its frees |
 //! | `names`, `starts`, `packed` | blocks outside spans: their handles, where they begin, and both in registers |
 //! | `inner` | all of these, and what is tried before a request is refused |
+//! | `spaces` | a shard for each owner: what a pool of streams does with them |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
 //!
 //! A cached block is in one slot of a cache or in one magazine, and whoever takes it out of there
@@ -46,6 +47,7 @@ mod platform;
 mod ring;
 mod sabotage;
 mod shard;
+mod spaces;
 mod starts;
 mod stats;
 mod stock;
@@ -63,4 +65,5 @@ pub use owner::Owner;
 #[cfg(any(loom, shuttle))]
 pub use platform::ModelThreads;
 pub use platform::{BareThreads, DefaultThreads, Threads};
+pub(crate) use spaces::{Aside, HUB, NotFreed};
 pub use stats::{SharedStats, Work};

@@ -3,7 +3,7 @@
 use crate::range::{Handle, Slot};
 
 /// Bits of the node in a slot; the shard has those above.
-const NODE_BITS: u32 = 26;
+const NODE_BITS: u32 = 24;
 
 /// The most shards that a handle can tell apart.
 pub(crate) const MOST_SHARDS: u32 = 1 << (u32::BITS - NODE_BITS);

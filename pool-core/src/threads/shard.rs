@@ -91,6 +91,18 @@ impl Shard {
         Some(stretch)
     }
 
+    /// Enters a stretch that nobody had as one that is lent. False for want of metadata.
+    pub(crate) fn adopt_lent(&mut self, stretch: Stretch) -> bool {
+        if self.lent.try_reserve(1).is_err() {
+            return false;
+        }
+        let Ok(node) = self.range.adopt_lent(stretch) else { return false };
+        let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
+        self.lent.insert(place, (stretch.start, node));
+        self.lent_granules += stretch.len;
+        true
+    }
+
     /// Takes a part of what was lent back. False if there is no metadata for that: all is as
     /// before.
     pub(crate) fn take_back(&mut self, part: Stretch) -> bool {

@@ -29,18 +29,27 @@ impl<T: Threads> SharedAllocator<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn verify(&self) -> Result<(), VerifyError> {
-        let (mut live, mut live_bytes, mut cached) = (0, 0, 0);
+        self.verify_with(0)
+    }
+
+    /// The same, if so many blocks outside spans are set aside.
+    pub(crate) fn verify_with(&self, set_aside: u64) -> Result<(), VerifyError> {
+        let (mut live, mut live_bytes, mut cached, mut aside) = (0, 0, 0, 0);
         let inner = self.inner();
         inner.centre.verify(|Given { shard, block }, stretch| {
             let at = stretch.start;
             let fault = |what| Err(VerifyError { what, at: at.into() });
             let is_live = match block.handle.slot() {
-                Slot::Node(node) => {
-                    if inner.starts.live_at(at) != Some(outside(shard, node, block.handle)) {
-                        return fault("a block outside spans cannot be found by its offset");
+                Slot::Node(node) => match inner.starts.live_at(at) {
+                    Some(found) if found == outside(shard, node, block.handle) => true,
+                    None => {
+                        aside += 1;
+                        false
                     }
-                    true
-                }
+                    Some(_) => {
+                        return fault("another block is found at the offset of one");
+                    }
+                },
                 Slot::Granule(_) => {
                     let cut = inner.words.cut(at);
                     if (cut.shard(), 1 << cut.order()) != (shard, stretch.len) {
@@ -61,6 +70,9 @@ impl<T: Threads> SharedAllocator<T> {
         let fault = |what, at| Err(VerifyError { what, at });
         if (stats.live_blocks, stats.live_bytes) != (live, live_bytes) {
             return fault("live blocks miscounted", live);
+        }
+        if aside != set_aside {
+            return fault("blocks outside spans that cannot be found by their offsets", aside);
         }
         if stats.cached_blocks != cached {
             return fault("cached blocks miscounted", cached);

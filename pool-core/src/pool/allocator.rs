@@ -1,0 +1,517 @@
+//! What programs hold.
+
+use alloc::sync::Arc;
+
+use super::arenas::Location;
+use super::asker::Asker;
+use super::config::PoolConfig;
+use super::error::PoolError;
+use super::inner::{CLEAN, Inner};
+use super::stream::{On, Tag};
+use crate::device::{Capabilities, Device};
+use crate::range::{Block, Handle, HandleError, Request};
+use crate::threads::{DefaultThreads, NotFreed, Owner, Threads};
+
+/// Memory of a device for many threads and streams.
+///
+/// Cheap to clone: all clones are the same pool, which gives everything back to the device when
+/// the last of them is dropped.
+///
+/// # Promises
+///
+/// - **No wrong reuse**: bytes that were used on a stream serve another only behind a fence.
+/// - **A stream's own memory costs no call of the device**: what is freed on a stream serves that
+///   stream again at once, without a fence.
+/// - **A refusal is final**: an immediate second call would be refused too, if in between nothing
+///   is freed, no other thread acts and no capture ends.
+/// - **A failed call of the device leaves the pool as before it**, and is in the error.
+/// - **No call of the device is made under a lock**, and none panics on any input.
+///
+/// Handles are the pool's own: those of another pool, or of a block that was freed, are refused.
+/// To free a block means that the program queues no more work on it; work that is queued already
+/// may still run.
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{Pool, PoolConfig};
+/// use pool_mock::device::{SimConfig, SimDevice};
+///
+/// let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+/// let (compute, copies) = (pool.create_stream()?, pool.create_stream()?);
+///
+/// let tensor = pool.allocate_on(compute, 100 << 20)?;
+/// // … work is queued on both streams: the second one is noted, then the block is freed.
+/// pool.record_use(tensor.handle(), copies)?;
+/// pool.free_on(compute, tensor.handle())?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Pool<D: Device, T: Threads = DefaultThreads> {
+    inner: Arc<Inner<D, T>>,
+}
+
+impl<D: Device, T: Threads> Clone for Pool<D, T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<D: Device> Pool<D> {
+    /// A pool over a device, on the [default platform](DefaultThreads).
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Config`], or [`PoolError::Device`] if the device refuses the initial bytes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let pool = Pool::new(device, PoolConfig::new().initial_bytes(1 << 30))?;
+    /// assert_eq!(pool.stats().reserved_bytes, 1 << 30);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
+        Self::on_platform(device, config)
+    }
+}
+
+impl<D: Device, T: Threads> Pool<D, T> {
+    /// A pool over a device, on a platform of the program's choice.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Pool::new).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::threads::BareThreads;
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let pool = Pool::<_, BareThreads>::on_platform(device, PoolConfig::new())?;
+    /// # let _ = pool;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn on_platform(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
+        Ok(Self { inner: Arc::new(Inner::new(device, config)?) })
+    }
+
+    #[inline(always)]
+    pub(super) fn inner(&self) -> &Inner<D, T> {
+        &self.inner
+    }
+
+    /// The device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// pool.device().assert_clean();
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn device(&self) -> &D {
+        &self.inner.device
+    }
+
+    /// Serves a request that names no stream, with memory that is clean: never used, or seen to be
+    /// done with by the host. Any stream may use it, and the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate_on`](Self::allocate_on).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(300)?;
+    /// assert_eq!(block.size_bytes(), 512);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, PoolError<D::Error>> {
+        let request = request.into();
+        if self.inner.is_quiet()
+            && let Ok(block) = self.inner.shared.allocate_in(CLEAN, &request)
+        {
+            return Ok(block);
+        }
+        self.inner.allocate_slowly(&On::Nothing, &request, None)
+    }
+
+    /// Serves a request whose block is used on a stream: work that is queued there from now on may
+    /// use it, without any wait of the program's. For a use on another stream the program has to
+    /// order that one behind this, and to [say so](Self::record_use) before it frees the block.
+    ///
+    /// # Errors
+    ///
+    /// - [`PoolError::OutOfMemory`] says what is where, once all that could help was tried.
+    /// - [`PoolError::Request`] for one that can never be served.
+    /// - [`PoolError::UnknownStream`], [`PoolError::UnannouncedCapture`],
+    ///   [`PoolError::Poisoned`], [`PoolError::Device`] from a capture's state that could not be
+    ///   asked.
+    ///
+    /// # Complexity
+    ///
+    /// A hit costs what it costs a [`SharedAllocator`](crate::SharedAllocator), and makes no call
+    /// of the device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let block = pool.allocate_on(stream, 1 << 20)?;
+    /// pool.free_on(stream, block.handle())?;
+    /// // What was freed on the stream serves it again, though its work may still run.
+    /// assert_eq!(pool.allocate_on(stream, 1 << 20)?.offset_bytes(), block.offset_bytes());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn allocate_on<'a>(
+        &self,
+        on: impl Into<On<'a, D::Stream>>,
+        request: impl Into<Request>,
+    ) -> Result<Block, PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        let (on, request) = (on.into(), request.into());
+        if let On::Stream(id) = on
+            && self.inner.is_quiet()
+            && self.inner.knows(id)
+            && let Ok(block) = self.inner.shared.allocate_in(Owner(id.space), &request)
+        {
+            return Ok(block);
+        }
+        self.inner.allocate_slowly(&on, &request, None)
+    }
+
+    /// Serves a request that is charged to a tag until the block is freed.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Quota`] if the tag's [quota](Self::set_quota) is used up, and as
+    /// [`allocate_on`](Self::allocate_on).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{On, Pool, PoolConfig, PoolError, Tag};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// pool.set_quota(Tag(7), Some(1 << 20));
+    /// let block = pool.allocate_tagged(On::Nothing, Tag(7), 1 << 20)?;
+    /// let over = pool.allocate_tagged(On::Nothing, Tag(7), 256);
+    /// assert!(matches!(over, Err(PoolError::Quota { .. })));
+    /// pool.free(block.handle())?;
+    /// assert_eq!(pool.tag_live_bytes(Tag(7)), 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_tagged<'a>(
+        &self,
+        on: impl Into<On<'a, D::Stream>>,
+        tag: Tag,
+        request: impl Into<Request>,
+    ) -> Result<Block, PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        self.inner.allocate_slowly(&on.into(), &request.into(), Some(tag))
+    }
+
+    /// Frees a block through a call that names no stream: it may still be used by work on any,
+    /// also by work that is queued before the memory is needed again. It serves again behind a
+    /// fence for all work of the device. Makes no call of the device, so that a callback of a
+    /// stream may use it.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Handle`] if the handle names no live block of this pool; nothing is changed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig, PoolError};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// pool.free(block.handle())?;
+    /// assert!(matches!(pool.free(block.handle()), Err(PoolError::Handle(_))));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn free(&self, handle: Handle) -> Result<Block, PoolError<D::Error>> {
+        self.inner.free_slowly(&On::Nothing, handle)
+    }
+
+    /// Frees a block on a stream, behind the work that is queued there now, on the stream it was
+    /// allocated on, and on those that were [noted](Self::record_use).
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Handle`] if the handle names no live block, [`PoolError::UnknownStream`],
+    /// [`PoolError::Device`] if a fence has to be recorded now (a stream that the pool does not
+    /// know) and the device refuses: the block is still live then.
+    ///
+    /// # Complexity
+    ///
+    /// Constant, and no call of the device, on the stream that the block was allocated on.
+    ///
+    /// # Example
+    ///
+    /// See [`allocate_on`](Self::allocate_on).
+    #[inline]
+    pub fn free_on<'a>(
+        &self,
+        on: impl Into<On<'a, D::Stream>>,
+        handle: Handle,
+    ) -> Result<Block, PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        let on = on.into();
+        if let On::Stream(id) = on
+            && self.inner.is_quiet()
+            && self.inner.knows(id)
+            && !self.inner.notes.may_have(handle)
+        {
+            match self.inner.shared.free_in(Owner(id.space), handle) {
+                Ok(block) => return Ok(block),
+                Err(NotFreed::Handle(error)) => return Err(error.into()),
+                Err(NotFreed::Elsewhere) => {}
+            }
+        }
+        self.inner.free_slowly(&on, handle)
+    }
+
+    /// Notes that a block is used on a further stream, so that it serves again only once that one
+    /// has passed too. Repeated notes of one stream cost a look.
+    ///
+    /// A stream that the pool does not know must be kept alive by its owner until the block is
+    /// freed: the fence is recorded then.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Handle`] if the handle names no live block, [`PoolError::UnknownStream`].
+    ///
+    /// # Example
+    ///
+    /// See [`Pool`].
+    pub fn record_use<'a>(
+        &self,
+        handle: Handle,
+        on: impl Into<On<'a, D::Stream>>,
+    ) -> Result<(), PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        self.inner.record_use(handle, &on.into())
+    }
+
+    /// The live block that a handle names.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if it names none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// assert_eq!(pool.block(block.handle()), Ok(block));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn block(&self, handle: Handle) -> Result<Block, HandleError> {
+        self.inner.shared.block(handle)
+    }
+
+    /// The handle of the live block that begins at an offset.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// assert_eq!(pool.block_at(block.offset_bytes()), Some(block.handle()));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn block_at(&self, offset_bytes: u64) -> Option<Handle> {
+        self.inner.shared.block_at(offset_bytes)
+    }
+
+    /// Where a live block lies on the device. Takes a lock.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle names no live block.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// let location = pool.location(block.handle())?;
+    /// assert!(location.offset_bytes + block.size_bytes() <= location.arena.size_bytes());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn location(&self, handle: Handle) -> Result<Location<D>, HandleError> {
+        let block = self.block(handle)?;
+        self.inner
+            .with_books(|books| {
+                let arena = books.arenas.at(block.offset_bytes)?.clone();
+                let offset_bytes = block.offset_bytes - arena.origin_bytes;
+                Some(Location { arena, offset_bytes })
+            })
+            .ok_or(HandleError::Stale)
+    }
+
+    /// The address of a block that the caller holds, on a device that has addresses. Takes no
+    /// lock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// assert_eq!(pool.address(&block).map(|address| address % 256), Some(0));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn address(&self, block: &Block) -> Option<u64> {
+        if !self.inner.capabilities.contains(Capabilities::ADDRESSES) {
+            return None;
+        }
+        self.inner.addresses.at(block.offset_bytes())
+    }
+
+    /// The most bytes that may be live under a tag; `None`: any number.
+    ///
+    /// # Example
+    ///
+    /// See [`allocate_tagged`](Self::allocate_tagged).
+    pub fn set_quota(&self, tag: Tag, quota_bytes: Option<u64>) {
+        self.inner.tags.set_quota(tag, quota_bytes);
+    }
+
+    /// Bytes of live blocks that are charged to a tag.
+    ///
+    /// # Example
+    ///
+    /// See [`allocate_tagged`](Self::allocate_tagged).
+    #[must_use]
+    pub fn tag_live_bytes(&self, tag: Tag) -> u64 {
+        self.inner.tags.live_bytes(tag)
+    }
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// What is no hit.
+    #[inline(never)]
+    fn allocate_slowly(
+        &self,
+        on: &On<'_, D::Stream>,
+        request: &Request,
+        tag: Option<Tag>,
+    ) -> Result<Block, PoolError<D::Error>> {
+        self.check_request(request)?;
+        let asker = self.resolve(on)?;
+        if let Some(tag) = tag {
+            // What is given out may be more: then that is charged, or refused.
+            self.charge(tag, request.size_bytes)?;
+        }
+        let served = self.help(&asker, request);
+        let block = match served {
+            Ok(block) => block,
+            Err(error) => {
+                if let Some(tag) = tag {
+                    self.tags.credit(tag, request.size_bytes);
+                }
+                return Err(error);
+            }
+        };
+        self.note_block(&asker, &block, request, tag)
+    }
+
+    /// Notes what has to be known of a new block.
+    fn note_block(
+        &self,
+        asker: &Asker<D>,
+        block: &Block,
+        request: &Request,
+        tag: Option<Tag>,
+    ) -> Result<Block, PoolError<D::Error>> {
+        let raw_origin = match asker {
+            Asker::Raw { handle } => {
+                let id = self.capabilities.contains(Capabilities::STREAM_IDS);
+                let id = if id { self.device.stream_id(handle).ok() } else { None };
+                Some((self.device.stream_key(handle), id))
+            }
+            _ => None,
+        };
+        let graph = match asker {
+            Asker::Captured { graph, .. } => Some(*graph),
+            _ => None,
+        };
+        if raw_origin.is_none() && graph.is_none() && tag.is_none() {
+            return Ok(*block);
+        }
+        let more = block.size_bytes() - request.size_bytes;
+        if let Some(tag) = tag
+            && let Err(error) = self.charge(tag, more)
+        {
+            self.tags.credit(tag, request.size_bytes);
+            self.undo(block.handle());
+            return Err(error);
+        }
+        let noted = self.notes.change(block.handle(), |note| {
+            note.raw_origin = raw_origin;
+            note.graph = graph;
+            note.tag = tag;
+        });
+        if noted.is_none() {
+            if let Some(tag) = tag {
+                self.tags.credit(tag, block.size_bytes());
+            }
+            self.undo(block.handle());
+            return Err(PoolError::OutOfHostMemory);
+        }
+        Ok(*block)
+    }
+
+    /// Takes a block back that was allocated just now, and that no work uses.
+    fn undo(&self, handle: Handle) {
+        if let Ok(block) = self.shared.set_aside(handle) {
+            self.shared.put_back(block);
+        }
+    }
+}
+
+impl<D: Device, T: Threads> core::fmt::Debug for Pool<D, T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pool").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! Where arenas lie in the pool's space of offsets.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::device::Device;
+use crate::range::{ConfigError, Shape, Stretch};
+use crate::sync::{AtomicU64, Ordering};
+
+/// A part of the space of offsets that has at most one arena: 2 MiB.
+const WINDOW_BITS: u32 = 21;
+pub(crate) const WINDOW_BYTES: u64 = 1 << WINDOW_BITS;
+
+/// Memory of the device that the pool manages.
+pub struct Arena<D: Device> {
+    pub(crate) range: D::Range,
+    /// What was asked of the device.
+    pub(crate) size_bytes: u64,
+    /// Where the range begins in the space of offsets.
+    pub(crate) origin_bytes: u64,
+    /// The part that is managed.
+    pub(crate) stretch: Stretch,
+}
+
+impl<D: Device> Arena<D> {
+    /// The device's range.
+    pub fn range(&self) -> &D::Range {
+        &self.range
+    }
+
+    /// Bytes of the range.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+}
+
+/// Where a block lies on the device.
+#[non_exhaustive]
+pub struct Location<D: Device> {
+    /// The arena. It is the device's as long as the block is live.
+    pub arena: Arc<Arena<D>>,
+    /// The block's first byte in the arena's range.
+    pub offset_bytes: u64,
+}
+
+impl<D: Device> core::fmt::Debug for Arena<D> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Arena").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> core::fmt::Debug for Location<D> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Location")
+            .field("arena", &self.arena)
+            .field("offset_bytes", &self.offset_bytes)
+            .finish()
+    }
+}
+
+/// All arenas of a pool, in order of their offsets.
+pub(crate) struct Arenas<D: Device> {
+    list: Vec<Arc<Arena<D>>>,
+    space_bytes: u64,
+}
+
+impl<D: Device> Arenas<D> {
+    pub(crate) fn new(space_bytes: u64) -> Self {
+        Self { list: Vec::new(), space_bytes }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<D>>> {
+        self.list.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The arena that has an offset.
+    pub(crate) fn at(&self, offset_bytes: u64) -> Option<&Arc<Arena<D>>> {
+        let behind = self.list.partition_point(|arena| arena.origin_bytes <= offset_bytes);
+        let arena = self.list.get(behind.checked_sub(1)?)?;
+        (offset_bytes - arena.origin_bytes < arena.size_bytes).then_some(arena)
+    }
+
+    /// Where a new range of the device can lie: an origin that is as the address is to whatever
+    /// power of two up to a window, so that offsets are aligned where addresses are.
+    pub(crate) fn place(&self, size_bytes: u64, address: u64) -> Option<u64> {
+        let inside = address & (WINDOW_BYTES - 1);
+        let mut window = 0u64;
+        for arena in &self.list {
+            let end = window.checked_add(inside)?.checked_add(size_bytes)?;
+            if end <= arena.origin_bytes & !(WINDOW_BYTES - 1) {
+                break;
+            }
+            let behind = arena.origin_bytes + arena.size_bytes;
+            window = behind.checked_next_multiple_of(WINDOW_BYTES)?;
+        }
+        let end = window.checked_add(inside)?.checked_add(size_bytes)?;
+        (end <= self.space_bytes).then_some(window + inside)
+    }
+
+    /// Enters an arena. False if the host's heap refuses.
+    pub(crate) fn enter(&mut self, arena: Arc<Arena<D>>) -> bool {
+        if self.list.try_reserve(1).is_err() {
+            return false;
+        }
+        let place = self.list.partition_point(|other| other.origin_bytes < arena.origin_bytes);
+        self.list.insert(place, arena);
+        true
+    }
+
+    pub(crate) fn remove(&mut self, origin_bytes: u64) -> Option<Arc<Arena<D>>> {
+        let place = self.list.iter().position(|arena| arena.origin_bytes == origin_bytes)?;
+        Some(self.list.remove(place))
+    }
+}
+
+/// The granules of a range that begins at an origin: whole ones, by address.
+pub(crate) fn stretch_of(shape: &Shape, origin_bytes: u64, size_bytes: u64) -> Option<Stretch> {
+    let granule = shape.bytes(1);
+    let first = origin_bytes.checked_next_multiple_of(granule)?;
+    let end = origin_bytes.checked_add(size_bytes)?;
+    let len = end.checked_sub(first)? >> shape.granule_shift;
+    let start = u32::try_from(first >> shape.granule_shift).ok()?;
+    (len > 0).then_some(Stretch { start, len })
+}
+
+/// The device's address at the start of each window, for hits: read without a lock.
+pub(crate) struct Addresses(Box<[AtomicU64]>);
+
+impl Addresses {
+    pub(crate) fn new(space_bytes: u64) -> Result<Self, ConfigError> {
+        let windows = usize::try_from(space_bytes.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
+        let refused = ConfigError::OutOfHostMemory { bytes: windows.saturating_mul(8) };
+        let mut table = Vec::new();
+        table.try_reserve_exact(windows).map_err(|_| refused)?;
+        table.resize_with(windows, || AtomicU64::new(0));
+        Ok(Self(table.into_boxed_slice()))
+    }
+
+    /// The address of an offset in an arena of a device that has addresses.
+    #[inline(always)]
+    pub(crate) fn at(&self, offset_bytes: u64) -> Option<u64> {
+        let window = self.0.get((offset_bytes >> WINDOW_BITS) as usize)?;
+        Some(window.load(Ordering::Relaxed).wrapping_add(offset_bytes & (WINDOW_BYTES - 1)))
+    }
+
+    /// Notes the address of an arena.
+    pub(crate) fn note(&self, origin_bytes: u64, size_bytes: u64, address: u64) {
+        let first = origin_bytes >> WINDOW_BITS;
+        let end = (origin_bytes + size_bytes).div_ceil(WINDOW_BYTES);
+        for window in first..end {
+            if let Some(entry) = self.0.get(window as usize) {
+                let start = window << WINDOW_BITS;
+                entry.store(
+                    address.wrapping_add(start.wrapping_sub(origin_bytes)),
+                    Ordering::Relaxed,
+                );
+            }
+        }
+    }
+}

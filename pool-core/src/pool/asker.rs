@@ -1,0 +1,166 @@
+//! Whom a call is for.
+
+use super::arenas::WINDOW_BYTES;
+use super::books::{Books, Holder};
+use super::error::PoolError;
+use super::inner::{CLEAN, Inner};
+use super::stream::{GraphId, On, StreamId};
+use crate::device::{Call, Capabilities, Device};
+use crate::range::{AllocError, Need, Request};
+use crate::threads::{HUB, Owner, Threads};
+
+/// Whom a call is for, as the books have it.
+pub(super) enum Asker<D: Device> {
+    /// A stream that the pool knows.
+    Known { number: u32, space: Option<Owner>, handle: D::Stream },
+    /// A stream that it does not know.
+    Raw { handle: D::Stream },
+    /// No stream.
+    Nobody,
+    /// A stream that is captured.
+    Captured { graph: GraphId, key: u64 },
+}
+
+impl<D: Device> Asker<D> {
+    /// The stream that can wait for another.
+    pub(super) fn waits(&self) -> Option<&D::Stream> {
+        match self {
+            Self::Known { handle, .. } | Self::Raw { handle } => Some(handle),
+            Self::Nobody | Self::Captured { .. } => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<u32> {
+        match self {
+            Self::Known { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Finds out whom a call is for. While something is captured, the device is asked whether
+    /// this stream is.
+    pub(super) fn resolve(&self, on: &On<'_, D::Stream>) -> Result<Asker<D>, PoolError<D::Error>> {
+        self.check_alive()?;
+        if !self.has_fences() {
+            // One queue: every call is in its order.
+            return Ok(Asker::Nobody);
+        }
+        let asker = match on {
+            On::Nothing => Asker::Nobody,
+            On::Stream(id) => {
+                let known = self.with_books(|books| known(books, *id));
+                let (space, handle) = known.ok_or(PoolError::UnknownStream(*id))?;
+                Asker::Known { number: id.number, space, handle }
+            }
+            On::Raw(handle) => {
+                let handle = (*handle).clone();
+                match self.find(&handle) {
+                    Some((number, space)) => Asker::Known { number, space, handle },
+                    None => Asker::Raw { handle },
+                }
+            }
+        };
+        if self.is_capturing()
+            && let Some(handle) = asker.waits()
+            && let Some(graph) = self.graph_of(handle)?
+        {
+            return Ok(Asker::Captured { graph, key: self.device.stream_key(handle) });
+        }
+        Ok(asker)
+    }
+
+    /// A known stream by its handle.
+    fn find(&self, handle: &D::Stream) -> Option<(u32, Option<Owner>)> {
+        let key = self.device.stream_key(handle);
+        self.with_books(|books| {
+            let number = *books.keys.get(&key)?;
+            let known = books.streams.get(&number)?;
+            Some((number, known.space))
+        })
+    }
+
+    /// The graph whose capture a stream is in.
+    pub(super) fn graph_of(
+        &self,
+        handle: &D::Stream,
+    ) -> Result<Option<GraphId>, PoolError<D::Error>> {
+        let capture = self.device.capture_id(handle);
+        let capture = capture.map_err(|failure| self.failed(Call::CaptureId, failure))?;
+        let Some(capture_id) = capture else { return Ok(None) };
+        let key = self.device.stream_key(handle);
+        let graph = self.with_books(|books| {
+            if let Some(known) = books.captures.iter().find(|known| known.id == Some(capture_id)) {
+                return Some(known.graph);
+            }
+            // The first call in a capture: the one that was announced for this stream, or the
+            // only one of which nothing is known yet.
+            let mut unknown = books.captures.iter_mut().filter(|known| known.id.is_none());
+            let capture = match unknown.next() {
+                Some(first) if first.key == key => Some(first),
+                Some(first) => match unknown.find(|other| other.key == key) {
+                    Some(other) => Some(other),
+                    None if unknown.next().is_none() => Some(first),
+                    None => None,
+                },
+                None => None,
+            };
+            let capture = capture?;
+            capture.id = Some(capture_id);
+            Some(capture.graph)
+        });
+        graph.map(Some).ok_or(PoolError::UnannouncedCapture { capture_id })
+    }
+
+    /// Refuses requests that nothing could ever serve.
+    pub(super) fn check_request(&self, request: &Request) -> Result<(), PoolError<D::Error>> {
+        Need::of(request, self.shared.shape()).map_err(PoolError::Request)?;
+        if self.capabilities.contains(Capabilities::ADDRESSES) && request.align_bytes > WINDOW_BYTES
+        {
+            // Offsets are aligned as addresses are up to here.
+            let align_bytes = request.align_bytes;
+            return Err(PoolError::Request(AllocError::Alignment { align_bytes }));
+        }
+        Ok(())
+    }
+
+    /// The space that a request is served from; the hub's for a stream that has none.
+    pub(super) fn space_for(&self, asker: &Asker<D>) -> Result<Owner, PoolError<D::Error>> {
+        match asker {
+            Asker::Known { space, .. } => Ok(space.unwrap_or(HUB)),
+            Asker::Raw { .. } => Ok(HUB),
+            Asker::Nobody => Ok(CLEAN),
+            Asker::Captured { graph, key, .. } => self.space_of_graph(*graph, *key),
+        }
+    }
+
+    /// A space that nobody holds, for somebody.
+    pub(super) fn new_space(&self, holder: Holder<D>) -> Option<Owner> {
+        self.retire_empty_spaces();
+        let place = self.with_books(|books| {
+            let free = books.spaces.iter().skip(CLEAN.0 as usize + 1);
+            let place = free.take_while(|holder| !matches!(holder, Holder::Nobody)).count();
+            let place = place + CLEAN.0 as usize + 1;
+            let slot = books.spaces.get_mut(place)?;
+            *slot = holder;
+            Some(Owner(place as u32))
+        })?;
+        if self.shared.make_space(place, &self.shared_config).is_err() {
+            self.with_books(|books| {
+                if let Some(slot) = books.spaces.get_mut(place.0 as usize) {
+                    *slot = Holder::Nobody;
+                }
+            });
+            return None;
+        }
+        Some(place)
+    }
+}
+
+/// A stream that is there, by its name.
+fn known<D: Device>(books: &Books<D>, id: StreamId) -> Option<(Option<Owner>, D::Stream)> {
+    let known = books.streams.get(&id.number).filter(|known| !known.retiring)?;
+    let named = known.space.map_or(0, |space| space.0);
+    (named == id.space).then(|| (known.space, known.handle.clone()))
+}

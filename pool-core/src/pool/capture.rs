@@ -1,0 +1,230 @@
+//! Captures: work that becomes a graph, which runs again later with the same memory.
+
+use alloc::vec::Vec;
+
+use super::Pool;
+use super::books::{Capture, Graph, Holder};
+use super::error::PoolError;
+use super::fence::Shared;
+use super::inner::Inner;
+use super::parcel::Needs;
+use super::stream::{GraphId, On};
+use crate::device::{Call, Device};
+use crate::threads::{Aside, Owner, Threads};
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// The space of a graph for one of the streams of its captures.
+    pub(super) fn space_of_graph(
+        &self,
+        graph: GraphId,
+        key: u64,
+    ) -> Result<Owner, PoolError<D::Error>> {
+        let known = self.with_books(|books| {
+            let spaces = books.graphs.get(&graph).map(|graph| graph.spaces.as_slice())?;
+            spaces.iter().find(|(of, _)| *of == key).map(|&(_, space)| space)
+        });
+        if let Some(space) = known {
+            return Ok(space);
+        }
+        let space = self.new_space(Holder::Graph).ok_or(PoolError::OutOfHostMemory)?;
+        self.with_books(|books| {
+            books.graphs.entry(graph).or_default().spaces.push((key, space));
+        });
+        Ok(space)
+    }
+
+    /// Keeps a block that the program freed, and that a graph's work uses, until the graph is
+    /// released.
+    pub(super) fn hold(&self, graph: GraphId, block: Aside) {
+        let held = self.with_books(|books| match books.graphs.get_mut(&graph) {
+            Some(graph) => {
+                graph.held.push(block);
+                true
+            }
+            None => false,
+        });
+        if !held {
+            // The graph is gone; what it did is behind all work so far.
+            self.defer(block, Needs { all: true, ..Needs::nothing() });
+        }
+    }
+
+    fn begin_capture(
+        &self,
+        on: &On<'_, D::Stream>,
+        graph: GraphId,
+    ) -> Result<(), PoolError<D::Error>> {
+        self.check_alive()?;
+        let handle = self.handle_of(on)?;
+        let key = self.device.stream_key(&handle);
+        // What is done already can serve in the capture, in which nothing can be asked.
+        let mut failure = None;
+        if !self.is_capturing() {
+            self.drain(&mut failure);
+        }
+        let id = self.device.capture_id(&handle);
+        let id = id.map_err(|failure| self.failed(Call::CaptureId, failure))?;
+        self.with_books(|books| {
+            if books.captures.iter().any(|capture| capture.key == key) {
+                return Err(PoolError::Captured(graph));
+            }
+            books.captures.push(Capture { id, graph, key });
+            let graph = books.graphs.entry(graph).or_default();
+            graph.captures += 1;
+            graph.released = false;
+            self.set_capturing(true);
+            Ok(())
+        })
+    }
+
+    fn end_capture(&self, on: &On<'_, D::Stream>) -> Result<(), PoolError<D::Error>> {
+        let handle = self.handle_of(on)?;
+        let key = self.device.stream_key(&handle);
+        let released = self.with_books(|books| {
+            let place = books.captures.iter().position(|capture| capture.key == key);
+            let capture = books.captures.swap_remove(place.ok_or(PoolError::NoCapture)?);
+            if let Some(graph) = books.graphs.get_mut(&capture.graph) {
+                graph.captures = graph.captures.saturating_sub(1);
+            }
+            let last = books.captures.is_empty();
+            if last {
+                self.set_capturing(false);
+                self.set_due();
+            }
+            let graphs = books.graphs.iter().filter(|(_, graph)| last && graph.released);
+            Ok::<Vec<GraphId>, PoolError<D::Error>>(graphs.map(|(&id, _)| id).collect())
+        })?;
+        for graph in released {
+            self.release_now(graph)?;
+        }
+        Ok(())
+    }
+
+    fn release_graph(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
+        self.check_alive()?;
+        let now = self.with_books(|books| {
+            let capturing = books.is_capturing();
+            let known = books.graphs.get_mut(&graph).ok_or(PoolError::NoCapture)?;
+            if known.captures > 0 {
+                return Err(PoolError::Captured(graph));
+            }
+            // A fence for all work cannot be recorded while something is captured.
+            known.released |= capturing;
+            Ok(!capturing)
+        })?;
+        if now { self.release_now(graph) } else { Ok(()) }
+    }
+
+    /// Gives what belonged to a graph back, behind all work of the device so far.
+    fn release_now(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
+        let fences: Vec<Shared<D>> = self.record_all()?;
+        self.notes.forget_graph(graph);
+        // Its blocks that caches have go to its spaces.
+        self.shared.flush();
+        let released = self.with_books(|books| {
+            let released = books.graphs.remove(&graph)?;
+            for &(_, space) in &released.spaces {
+                if let Some(holder) = books.spaces.get_mut(space.0 as usize) {
+                    *holder = Holder::Gone(fences.clone());
+                }
+            }
+            Some(released)
+        });
+        let Some(Graph { held, .. }) = released else { return Ok(()) };
+        for block in held {
+            self.defer(block, Needs { fences: fences.clone(), ..Needs::nothing() });
+        }
+        self.retire_empty_spaces();
+        Ok(())
+    }
+
+    /// The device's handle of a stream that a call names.
+    pub(super) fn handle_of(
+        &self,
+        on: &On<'_, D::Stream>,
+    ) -> Result<D::Stream, PoolError<D::Error>> {
+        match on {
+            On::Raw(handle) => Ok((*handle).clone()),
+            On::Nothing => Err(PoolError::NoCapture),
+            On::Stream(id) => self
+                .with_books(|books| books.streams.get(&id.number).map(|known| known.handle.clone()))
+                .ok_or(PoolError::UnknownStream(*id)),
+        }
+    }
+}
+
+impl<D: Device, T: Threads> Pool<D, T> {
+    /// Announces that a stream is about to be captured into a graph, or is since a moment. Streams
+    /// that join the capture need no announcement.
+    ///
+    /// Until [`end_capture`](Self::end_capture) nothing is waited for on the host, asked of
+    /// fences, or given back, anywhere in the pool. What is allocated on a captured stream belongs
+    /// to the graph, as does what is freed or [used](Self::record_use) on it, until
+    /// [`release_graph`](Self::release_graph): each launch uses it again. Several captures may
+    /// share a graph's memory; then their launches must not overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Captured`] if the stream is announced already.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{GraphId, Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let device = SimDevice::new(SimConfig::new());
+    /// # let pool = Pool::new(device.clone(), PoolConfig::new().initial_bytes(64 << 20))?;
+    /// let stream = pool.create_stream()?;
+    /// pool.begin_capture(stream, GraphId(1))?;
+    /// // Here the device begins to capture, and work is queued as usual.
+    /// pool.end_capture(stream)?;
+    /// pool.release_graph(GraphId(1))?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn begin_capture<'a>(
+        &self,
+        on: impl Into<On<'a, D::Stream>>,
+        graph: GraphId,
+    ) -> Result<(), PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        self.inner().begin_capture(&on.into(), graph)
+    }
+
+    /// Announces that a capture has ended, well or not.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::NoCapture`] if none was announced for the stream; [`PoolError::Device`] if a
+    /// graph that was released meanwhile cannot be given back now: it is still the graph's then.
+    ///
+    /// # Example
+    ///
+    /// See [`begin_capture`](Self::begin_capture).
+    pub fn end_capture<'a>(
+        &self,
+        on: impl Into<On<'a, D::Stream>>,
+    ) -> Result<(), PoolError<D::Error>>
+    where
+        D::Stream: 'a,
+    {
+        self.inner().end_capture(&on.into())
+    }
+
+    /// Announces that a graph will not be launched any more. Its memory is free once all work of
+    /// the device so far is done.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::NoCapture`] for a graph that the pool does not know, [`PoolError::Captured`]
+    /// while it is captured into, [`PoolError::Device`] if no fence could be recorded: it is still
+    /// the graph's then.
+    ///
+    /// # Example
+    ///
+    /// See [`begin_capture`](Self::begin_capture).
+    pub fn release_graph(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
+        self.inner().release_graph(graph)
+    }
+}

@@ -1,0 +1,51 @@
+//! The pool's end.
+
+use alloc::vec::Vec;
+
+use super::inner::Inner;
+use crate::device::Device;
+use crate::threads::Threads;
+
+impl<D: Device, T: Threads> Drop for Inner<D, T> {
+    /// Waits for all work of the device and gives everything back. Without a call if the device is
+    /// gone for good, or the process ends; then, and if it cannot be waited for, as during a
+    /// capture, the arenas stay the device's.
+    fn drop(&mut self) {
+        let (streams, arenas) = self.with_books(|books| {
+            let own = books.streams.values().filter(|known| known.own);
+            let streams: Vec<D::Stream> = own.map(|known| known.handle.clone()).collect();
+            let arenas: Vec<_> = books.arenas.iter().cloned().collect();
+            (streams, arenas)
+        });
+        if !self.device.is_there() {
+            return;
+        }
+        if !arenas.is_empty() && (self.is_capturing() || !self.wait_for_all()) {
+            return;
+        }
+        for arena in &arenas {
+            // A call that failed once may succeed; what fails twice is lost.
+            if self.device.free(&arena.range).is_err() {
+                let _ = self.device.free(&arena.range);
+            }
+        }
+        for stream in &streams {
+            // One that could not be destroyed may be gone or not: it is not named again.
+            let _ = self.device.destroy_stream(stream);
+        }
+    }
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Waits on the host for all work of the device so far; false if that cannot be done.
+    fn wait_for_all(&self) -> bool {
+        if !self.has_fences() {
+            return true;
+        }
+        let waited = match self.record_all() {
+            Ok(fences) => fences.iter().all(|fence| self.wait_on_host(fence).is_ok()),
+            Err(_) => false,
+        };
+        waited || self.device.synchronize().is_ok()
+    }
+}

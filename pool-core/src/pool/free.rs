@@ -1,0 +1,175 @@
+//! Frees that are no hit: what a block has to wait for, and where it waits.
+
+use super::asker::Asker;
+use super::error::PoolError;
+use super::inner::{CLEAN, Inner};
+use super::notes::Note;
+use super::parcel::Needs;
+use super::stream::On;
+use crate::device::{Capabilities, Device};
+use crate::range::{Block, Handle};
+use crate::threads::{NotFreed, Owner, Threads};
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    #[inline(never)]
+    pub(super) fn free_slowly(
+        &self,
+        on: &On<'_, D::Stream>,
+        handle: Handle,
+    ) -> Result<Block, PoolError<D::Error>> {
+        let block = self.shared.block(handle)?;
+        let asker = self.resolve(on)?;
+        // Of several threads that free one block, those without its note find the block gone.
+        let note = self.notes.take(handle);
+        let freed = self.free_behind(&asker, handle, note.as_ref());
+        match (freed, note) {
+            (Ok(drain), note) => {
+                if let Some(tag) = note.and_then(|note| note.tag) {
+                    self.tags.credit(tag, block.size_bytes());
+                }
+                if drain && self.is_over_bound() {
+                    if matches!(on, On::Nothing) {
+                        self.set_due();
+                    } else {
+                        self.drain(&mut None);
+                    }
+                }
+                Ok(block)
+            }
+            (Err(error), note) => {
+                // Unless another thread freed it, all is as before.
+                if let Some(note) = note
+                    && self.shared.block(handle).is_ok()
+                {
+                    self.notes.put(handle, note);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Frees a block behind all that it has to wait for. True if it waits in a parcel.
+    fn free_behind(
+        &self,
+        asker: &Asker<D>,
+        handle: Handle,
+        note: Option<&Note<D>>,
+    ) -> Result<bool, PoolError<D::Error>> {
+        let home = self.shared.space_of(handle)?;
+        if !self.has_fences() {
+            // One queue: what is freed is behind its work, and what comes next too.
+            self.shared.free_in(home, handle).map_err(not_freed)?;
+            return Ok(false);
+        }
+        let graph = match (note.and_then(|note| note.graph), asker) {
+            (Some(graph), _) => Some(graph),
+            (None, Asker::Captured { graph, .. }) => Some(*graph),
+            (None, _) => None,
+        };
+        if let Some(graph) = graph {
+            if let Asker::Captured { graph: own, key, .. } = asker
+                && *own == graph
+                && self.space_of_graph(graph, *key)? == home
+            {
+                // In the order of the capture's stream, each time that it runs.
+                self.shared.free_in(home, handle).map_err(not_freed)?;
+                return Ok(false);
+            }
+            self.hold(graph, self.shared.set_aside(handle)?);
+            return Ok(false);
+        }
+        let needs = self.needs(asker, home, note)?;
+        if needs.is_nothing() {
+            self.shared.free_in(home, handle).map_err(not_freed)?;
+            return Ok(false);
+        }
+        self.defer(self.shared.set_aside(handle)?, needs);
+        Ok(true)
+    }
+
+    /// What a block of a space has to wait for beside that space's own stream. Records in streams
+    /// that cannot be named later.
+    fn needs(
+        &self,
+        asker: &Asker<D>,
+        home: Owner,
+        note: Option<&Note<D>>,
+    ) -> Result<Needs<D>, PoolError<D::Error>> {
+        let own = self.with_books(|books| books.stream_of(home));
+        let mut needs = Needs::nothing();
+        if let Some(note) = note {
+            needs.fences.extend(note.fences.iter().cloned());
+            note.uses.iter().filter(|&&number| Some(number) != own).for_each(|&number| {
+                needs.add_stream(number);
+            });
+            for handle in &note.raw_uses {
+                needs.fences.push(self.record(handle)?);
+            }
+        }
+        let origin = note.and_then(|note| note.raw_origin);
+        match asker {
+            Asker::Known { number, .. } => {
+                if Some(*number) != own {
+                    needs.add_stream(*number);
+                }
+                needs.all |= origin.is_some();
+            }
+            Asker::Raw { handle } => {
+                needs.all |= origin.is_some_and(|origin| !self.is_origin(handle, origin));
+                needs.fences.push(self.record(handle)?);
+            }
+            Asker::Nobody | Asker::Captured { .. } => needs.all = true,
+        }
+        Ok(needs)
+    }
+
+    /// Whether a stream is the one that a block was allocated on.
+    fn is_origin(&self, handle: &D::Stream, (key, id): (u64, Option<u64>)) -> bool {
+        if self.device.stream_key(handle) != key {
+            return false;
+        }
+        let has_ids = self.capabilities.contains(Capabilities::STREAM_IDS);
+        !has_ids || self.device.stream_id(handle).is_ok_and(|now| Some(now) == id)
+    }
+
+    pub(super) fn record_use(
+        &self,
+        handle: Handle,
+        on: &On<'_, D::Stream>,
+    ) -> Result<(), PoolError<D::Error>> {
+        self.shared.block(handle)?;
+        let asker = self.resolve(on)?;
+        let home = self.shared.space_of(handle)?;
+        let own = self.with_books(|books| books.stream_of(home));
+        let noted = match asker {
+            Asker::Nobody => Some(()),
+            Asker::Known { number, .. } if Some(number) == own && home != CLEAN => Some(()),
+            Asker::Known { number, .. } => self.notes.change(handle, |note| {
+                if let Err(place) = note.uses.binary_search(&number) {
+                    note.uses.insert(place, number);
+                }
+            }),
+            Asker::Raw { handle: stream } => {
+                let key = self.device.stream_key(&stream);
+                self.notes.change(handle, |note| {
+                    let known = |other: &D::Stream| self.device.stream_key(other) == key;
+                    if !note.raw_uses.iter().any(known) {
+                        note.raw_uses.push(stream);
+                    }
+                })
+            }
+            Asker::Captured { graph, .. } => {
+                self.notes.change(handle, |note| note.graph = Some(graph))
+            }
+        };
+        noted.ok_or(PoolError::OutOfHostMemory)
+    }
+}
+
+fn not_freed<E>(refusal: NotFreed) -> PoolError<E> {
+    match refusal {
+        NotFreed::Handle(error) => PoolError::Handle(error),
+        // Only the caller's own space is named.
+        NotFreed::Elsewhere => PoolError::Handle(crate::range::HandleError::Stale),
+    }
+}

@@ -1,0 +1,275 @@
+//! Arenas: taken from the device, and given back.
+
+use alloc::sync::Arc;
+
+use super::arenas::{Arena, WINDOW_BYTES, stretch_of};
+use super::asker::Asker;
+use super::books::Books;
+use super::error::PoolError;
+use super::help::Plea;
+use super::inner::{Failed, Inner};
+use crate::device::{Call, Capabilities, Device};
+use crate::threads::{HUB, Owner, Threads};
+
+/// What a [`trim`](crate::Pool::trim) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trimmed {
+    /// Given back to the device.
+    pub released_bytes: u64,
+    /// Free, but in arenas of which a part waits for work of the device.
+    pub pending_bytes: u64,
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// The arena that a pool starts with.
+    pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
+        if self.reserve(size_bytes, size_bytes) != Some(size_bytes) {
+            let size_bytes =
+                self.with_books(|books| books.limit_bytes).unwrap_or(0).min(size_bytes);
+            return self.preallocate(size_bytes);
+        }
+        match self.add_arena(size_bytes, HUB)? {
+            true => Ok(()),
+            false => Err(PoolError::OutOfHostMemory),
+        }
+    }
+
+    /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
+    /// does not allow those.
+    fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
+        self.with_books(|books| {
+            let room = match books.limit_bytes {
+                Some(limit) => limit.saturating_sub(books.reserved_bytes),
+                None => u64::MAX - books.reserved_bytes,
+            };
+            let bytes = wanted_bytes.min(room);
+            if bytes < least_bytes {
+                return None;
+            }
+            books.reserved_bytes += bytes;
+            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
+            Some(bytes)
+        })
+    }
+
+    fn unreserve(&self, bytes: u64) {
+        self.with_books(|books| books.reserved_bytes -= bytes);
+    }
+
+    /// Takes an arena of so many bytes, which are set aside for it, from the device, and gives it
+    /// to a space. False if the host or the space of offsets has no room for it.
+    fn add_arena(&self, size_bytes: u64, space: Owner) -> Result<bool, Failed<D>> {
+        self.counters.allocations.add_shared(1);
+        let range = match self.device.allocate(size_bytes) {
+            Ok(range) => range,
+            Err(failure) => {
+                self.unreserve(size_bytes);
+                return Err(self.failed(Call::Allocate, failure));
+            }
+        };
+        let address = self.device.address(&range).unwrap_or(0);
+        // By value until it is entered, so that it can go back.
+        let refused =
+            self.with_books(|books| self.enter_arena(books, range, address, size_bytes, space));
+        let Some(range) = refused else { return Ok(true) };
+        self.give_back(&range, size_bytes)?;
+        Ok(false)
+    }
+
+    /// Enters an arena; the range again if there is no room.
+    fn enter_arena(
+        &self,
+        books: &mut Books<D>,
+        range: D::Range,
+        address: u64,
+        size_bytes: u64,
+        space: Owner,
+    ) -> Option<D::Range> {
+        let Some(origin_bytes) = books.arenas.place(size_bytes, address) else {
+            return Some(range);
+        };
+        let Some(stretch) = stretch_of(self.shared.shape(), origin_bytes, size_bytes) else {
+            return Some(range);
+        };
+        let arena = Arc::new(Arena { range, size_bytes, origin_bytes, stretch });
+        let entered = books.arenas.enter(arena) && {
+            if space == HUB {
+                self.shared.add_to_hub(stretch)
+            } else {
+                self.shared.add_lent(space, stretch)
+            }
+        };
+        if !entered {
+            let arena = books.arenas.remove(origin_bytes)?;
+            return Arc::into_inner(arena).map(|arena| arena.range);
+        }
+        if self.capabilities.contains(Capabilities::ADDRESSES) {
+            self.addresses.note(origin_bytes, size_bytes, address);
+        }
+        None
+    }
+
+    /// Gives a range back to the device, and what was set aside for it. On failure it is the
+    /// device's and nobody's.
+    fn give_back(&self, range: &D::Range, size_bytes: u64) -> Result<(), Failed<D>> {
+        self.counters.frees.add_shared(1);
+        let freed = self.device.free(range).map_err(|failure| self.failed(Call::Free, failure));
+        if freed.is_ok() {
+            self.unreserve(size_bytes);
+        }
+        freed
+    }
+
+    /// Bytes of an arena that certainly holds a request.
+    fn need_of(&self, plea: &Plea<'_, D>) -> Option<u64> {
+        let granule = self.shared.shape().bytes(1);
+        let size_bytes = plea.request.size_bytes.checked_next_multiple_of(granule)?;
+        // The range may begin anywhere, unless its address says otherwise.
+        let slack = plea.request.align_bytes.max(1) - 1;
+        let slack = if slack < granule { 0 } else { slack };
+        size_bytes.checked_add(slack)
+    }
+
+    /// Takes more from the device: as much as the policy says, and less if it refuses, down to
+    /// what the request needs.
+    pub(super) fn grow(&self, plea: &mut Plea<'_, D>) -> bool {
+        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+            return false;
+        }
+        let Some(need) = self.need_of(plea) else { return false };
+        let page = need.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(need);
+        let mut wanted = self.arena_bytes.max(page);
+        let space = match plea.asker {
+            // Memory that nothing was ever queued for.
+            Asker::Captured { .. } | Asker::Nobody => plea.space,
+            Asker::Known { .. } | Asker::Raw { .. } => HUB,
+        };
+        loop {
+            let Some(bytes) = self.reserve(wanted, need) else { return false };
+            let added = self.add_arena(bytes, space);
+            match plea.note(added) {
+                Some(true) => break,
+                Some(false) => return false,
+                None if bytes > need && !self.is_poisoned() => wanted = (bytes / 2).max(need),
+                None => return false,
+            }
+        }
+        self.counters.growths.add_shared(1);
+        if space == HUB {
+            self.take_common(plea);
+        }
+        true
+    }
+
+    /// Gives idle arenas back, all that there are, and takes one that fits the request.
+    pub(super) fn exchange(&self, plea: &mut Plea<'_, D>) -> bool {
+        if self.need_of(plea).is_none() {
+            return false;
+        }
+        let mut failure = None;
+        let trimmed = self.release_idle(0, &mut failure);
+        if failure.is_some() {
+            plea.failure = failure;
+        }
+        trimmed.released_bytes > 0 && self.grow(plea)
+    }
+
+    /// Gives arenas back that are wholly in the hub and free, while more than so many bytes stay.
+    /// Nothing is, while the hub's memory waits for work.
+    pub(super) fn release_idle(&self, keep_bytes: u64, failure: &mut Option<Failed<D>>) -> Trimmed {
+        let mut trimmed = Trimmed::default();
+        loop {
+            let taken = self.with_books(|books| {
+                if !books.hub.is_empty() || books.is_capturing() {
+                    return None;
+                }
+                let idle = books.arenas.iter().find(|arena| {
+                    books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
+                        && self.shared.take_from_hub(arena.stretch)
+                })?;
+                let origin_bytes = idle.origin_bytes;
+                books.arenas.remove(origin_bytes)
+            });
+            let Some(arena) = taken else { break };
+            match self.give_back(&arena.range, arena.size_bytes) {
+                Ok(()) => trimmed.released_bytes += arena.size_bytes,
+                Err(failed) => {
+                    *failure = Some(failed);
+                    // It is still the device's range, and idle.
+                    self.with_books(|books| {
+                        let stretch = arena.stretch;
+                        books.arenas.enter(arena) && self.shared.add_to_hub(stretch)
+                    });
+                    break;
+                }
+            }
+        }
+        trimmed.pending_bytes = self.pending_bytes(keep_bytes);
+        trimmed
+    }
+
+    /// Free bytes of the hub that would go back if nothing waited.
+    fn pending_bytes(&self, keep_bytes: u64) -> u64 {
+        self.with_books(|books| {
+            if books.hub.is_empty() && !books.is_capturing() {
+                return 0;
+            }
+            let idle =
+                books.arenas.iter().filter(|arena| self.shared.is_idle_in_hub(arena.stretch));
+            let bytes: u64 = idle.map(|arena| arena.size_bytes).sum();
+            bytes.min(books.reserved_bytes.saturating_sub(keep_bytes))
+        })
+    }
+
+    /// Takes arenas back to the device by whole ones, as far as nothing has to be waited for.
+    pub(super) fn trim(
+        &self,
+        keep_bytes: u64,
+        wait: bool,
+        failure: &mut Option<Failed<D>>,
+    ) -> Trimmed {
+        if self.is_capturing() {
+            return Trimmed { released_bytes: 0, pending_bytes: self.pending_bytes(keep_bytes) };
+        }
+        self.close(|_| true, failure);
+        self.poll(failure);
+        if wait {
+            self.wait_for_parcels(failure);
+        }
+        self.shared.flush();
+        self.gather_all(failure);
+        self.poll(failure);
+        if wait {
+            self.wait_for_hub(failure);
+        }
+        self.release_idle(keep_bytes, failure)
+    }
+
+    /// Waits on the host for all closed parcels.
+    fn wait_for_parcels(&self, failure: &mut Option<Failed<D>>) {
+        let fences = self.with_books(|books| {
+            books.closed.iter().flat_map(|parcel| parcel.fences.clone()).collect()
+        });
+        self.wait_for(fences, failure);
+    }
+
+    /// Waits on the host for all of the hub's fences, and those of spaces whose holders are gone.
+    fn wait_for_hub(&self, failure: &mut Option<Failed<D>>) {
+        let fences = self.with_books(|books| books.hub.iter().map(|at| at.fence.clone()).collect());
+        self.wait_for(fences, failure);
+    }
+
+    fn wait_for(
+        &self,
+        fences: alloc::vec::Vec<super::fence::Shared<D>>,
+        failure: &mut Option<Failed<D>>,
+    ) {
+        for fence in fences {
+            match self.wait_on_host(&fence) {
+                Ok(()) => self.settle(core::slice::from_ref(&fence)),
+                Err(failed) => *failure = Some(failed),
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What all handles of one pool share, and the device's calls as the pool makes them.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
+use super::books::Books;
+use super::config::{Deferred, OnShortage, PoolConfig};
+use super::error::{DeviceError, PoolError};
+use super::fence::{Fence, Port, Shared};
+use super::notes::Notes;
+use super::stats::Counters;
+use super::stream::{StreamId, Tag};
+use super::tags::Tags;
+use crate::device::{Call, Capabilities, Device, Failure, Severity};
+use crate::range::{RangeConfig, Shape, Spans};
+use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
+use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
+
+/// The space of requests that name no stream.
+pub(super) const CLEAN: Owner = Owner(1);
+
+/// Something is captured.
+const CAPTURING: u32 = 1;
+/// The device failed for good.
+const POISONED: u32 = 1 << 1;
+/// Parcels are to be drained by the next call that may.
+const DUE: u32 = 1 << 2;
+
+/// Offsets for a device that does not say how much memory it has.
+const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
+
+/// The parts of a pool.
+pub(super) struct Inner<D: Device, T: Threads> {
+    pub(super) device: Arc<Port<D>>,
+    pub(super) capabilities: Capabilities,
+    pub(super) shared: SharedAllocator<T>,
+    pub(super) shared_config: SharedConfig,
+    pub(super) arena_bytes: u64,
+    pub(super) deferred: Deferred,
+    pub(super) on_shortage: Option<OnShortage>,
+    /// What keeps calls off the way of a hit.
+    mode: AtomicU32,
+    /// The number of the stream that each space is of, for hits; zero: of none.
+    slots: alloc::boxed::Box<[AtomicU32]>,
+    pub(super) addresses: Addresses,
+    pub(super) notes: Notes<D, T>,
+    pub(super) tags: Tags<T>,
+    pub(super) books: T::Lock<Books<D>>,
+    pub(super) counters: Counters,
+}
+
+/// A call of the device that failed, for now.
+pub(super) type Failed<D> = DeviceError<<D as Device>::Error>;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
+        let capabilities = device.capabilities();
+        let memory = if capabilities.contains(Capabilities::MEMORY) {
+            device.memory().ok().map(|memory| memory.total_bytes)
+        } else {
+            None
+        };
+        let most = config.limit_bytes.or(memory);
+        let twice = most.map_or(UNKNOWN_SPACE_BYTES, |most| most.saturating_mul(2));
+        let wanted = config
+            .address_bytes
+            .unwrap_or_else(|| twice.max(config.initial_bytes).max(config.arena_bytes));
+        let limit = config.granule_bytes.checked_shl(32).unwrap_or(u64::MAX);
+        let space_bytes = wanted
+            .checked_next_multiple_of(WINDOW_BYTES)
+            .and_then(|bytes| bytes.checked_add(WINDOW_BYTES))
+            .unwrap_or(limit)
+            .min(limit);
+        let range = RangeConfig::new(space_bytes)
+            .granule_bytes(config.granule_bytes)
+            .handle_seed(instance_number())
+            .spans(spans_for(most.unwrap_or(UNKNOWN_SPACE_BYTES), config.granule_bytes));
+        let shared_config = SharedConfig::new(range).cache_bytes(config.cache_bytes);
+        let shared = SharedAllocator::of_spaces(&shared_config)?;
+        shared.make_space(CLEAN, &shared_config)?;
+        let spaces = shared.most_spaces();
+        let mut books = Books::new(Arenas::new(space_bytes), config.limit_bytes, spaces);
+        if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
+            *holder = super::books::Holder::Clean;
+        }
+        let inner = Self {
+            device: Arc::new(Port::new(device)),
+            capabilities,
+            shared,
+            shared_config,
+            arena_bytes: config.arena_bytes,
+            deferred: config.deferred,
+            on_shortage: config.on_shortage,
+            mode: AtomicU32::new(0),
+            slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
+            addresses: Addresses::new(space_bytes)?,
+            notes: Notes::new(),
+            tags: Tags::new(),
+            books: Lock::new(books),
+            counters: Counters::default(),
+        };
+        if config.initial_bytes > 0 {
+            inner.preallocate(config.initial_bytes)?;
+        }
+        Ok(inner)
+    }
+
+    /// Whether a call may be a hit: nothing is captured, due, or lost.
+    #[inline(always)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.mode.load(Ordering::Acquire) == 0
+    }
+
+    pub(super) fn is_capturing(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & CAPTURING != 0
+    }
+
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & POISONED != 0
+    }
+
+    pub(super) fn set_capturing(&self, capturing: bool) {
+        if capturing {
+            self.mode.fetch_or(CAPTURING, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!CAPTURING, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn set_due(&self) {
+        self.mode.fetch_or(DUE, Ordering::AcqRel);
+    }
+
+    /// Whether parcels were to be drained; from now on they are not.
+    pub(super) fn take_due(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & DUE != 0
+            && self.mode.fetch_and(!DUE, Ordering::AcqRel) & DUE != 0
+    }
+
+    /// Whether a stream is one of this pool with a space of its own.
+    #[inline(always)]
+    pub(super) fn knows(&self, stream: StreamId) -> bool {
+        let slot = self.slots.get(stream.space as usize);
+        slot.is_some_and(|slot| slot.load(Ordering::Acquire) == stream.number)
+    }
+
+    pub(super) fn set_slot(&self, space: Owner, number: u32) {
+        if let Some(slot) = self.slots.get(space.0 as usize) {
+            slot.store(number, Ordering::Release);
+        }
+    }
+
+    /// Works on the books. Fences that became needless meanwhile go back to the device once the
+    /// lock is open.
+    pub(super) fn with_books<R>(&self, work: impl FnOnce(&mut Books<D>) -> R) -> R {
+        let (result, garbage) = {
+            let mut books = self.books.lock();
+            let result = work(&mut books);
+            (result, core::mem::take(&mut books.garbage))
+        };
+        drop(garbage);
+        result
+    }
+
+    /// What a failed call leaves behind: after one that ends all, the pool makes no more.
+    pub(super) fn failed(&self, call: Call, failure: Failure<D::Error>) -> Failed<D> {
+        if let Failure::Device(error) = &failure
+            && self.device.severity(error) == Severity::Fatal
+        {
+            self.device.lose();
+            self.mode.fetch_or(POISONED, Ordering::AcqRel);
+        }
+        DeviceError { call, failure }
+    }
+
+    pub(super) fn check_alive(&self) -> Result<(), PoolError<D::Error>> {
+        if self.is_poisoned() { Err(PoolError::Poisoned) } else { Ok(()) }
+    }
+
+    pub(super) fn has_fences(&self) -> bool {
+        self.capabilities.contains(Capabilities::FENCES)
+    }
+
+    /// The device's time, where it has a clock.
+    pub(super) fn now(&self) -> Option<Duration> {
+        self.device.now().or_else(|| self.counters.last_tick())
+    }
+
+    pub(super) fn record(&self, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
+        self.counters.records.add_shared(1);
+        match self.device.record(handle) {
+            Ok(fence) => Ok(Fence::new(fence, &self.device)),
+            Err(failure) => Err(self.failed(Call::Record, failure)),
+        }
+    }
+
+    /// Has a stream of the program wait for a fence.
+    pub(super) fn wait(&self, handle: &D::Stream, fence: &Shared<D>) -> Result<(), Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(()) };
+        self.counters.device_waits.add_shared(1);
+        self.device.wait(handle, raw).map_err(|failure| self.failed(Call::Wait, failure))
+    }
+
+    pub(super) fn record_all(&self) -> Result<Vec<Shared<D>>, Failed<D>> {
+        match self.device.record_all() {
+            Ok(fences) if fences.is_empty() => {
+                self.counters.host_waits.add_shared(1);
+                Ok(Vec::new())
+            }
+            Ok(fences) => {
+                self.counters.records.add_shared(fences.len() as u64);
+                Ok(fences.into_iter().map(|fence| Fence::new(fence, &self.device)).collect())
+            }
+            Err(failure) => Err(self.failed(Call::RecordAll, failure)),
+        }
+    }
+
+    pub(super) fn is_done(&self, fence: &Shared<D>) -> Result<bool, Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(true) };
+        self.counters.queries.add_shared(1);
+        self.device.is_done(raw).map_err(|failure| self.failed(Call::IsDone, failure))
+    }
+
+    pub(super) fn wait_on_host(&self, fence: &Shared<D>) -> Result<(), Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(()) };
+        self.counters.host_waits.add_shared(1);
+        self.device.wait_on_host(raw).map_err(|failure| self.failed(Call::WaitOnHost, failure))
+    }
+
+    /// The handle of a known stream, kept alive until [`end_use`](Self::end_use): whoever retires
+    /// it waits for that. None if it is gone, or about to be.
+    pub(super) fn begin_use(&self, number: u32) -> Option<D::Stream> {
+        self.with_books(|books| {
+            let known = books.streams.get_mut(&number).filter(|known| !known.retiring)?;
+            known.busy += 1;
+            Some(known.handle.clone())
+        })
+    }
+
+    pub(super) fn end_use(&self, number: u32) {
+        self.with_books(|books| {
+            if let Some(known) = books.streams.get_mut(&number) {
+                known.busy = known.busy.saturating_sub(1);
+            }
+        });
+    }
+
+    /// Does something with a known stream that is neither gone nor captured; else nothing.
+    fn use_in<R>(
+        &self,
+        number: u32,
+        work: impl FnOnce(&D::Stream) -> Result<R, Failed<D>>,
+    ) -> Result<Option<R>, Failed<D>> {
+        let Some(handle) = self.begin_use(number) else { return Ok(None) };
+        let result = match self.is_captured(&handle) {
+            Ok(true) => Ok(None),
+            Ok(false) => work(&handle).map(Some),
+            Err(failed) => Err(failed),
+        };
+        self.end_use(number);
+        result
+    }
+
+    /// Whether a stream is captured now. While nothing is, the device is not asked.
+    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
+        if !self.is_capturing() {
+            return Ok(false);
+        }
+        match self.device.capture_id(handle) {
+            Ok(capture) => Ok(capture.is_some()),
+            Err(failure) => Err(self.failed(Call::CaptureId, failure)),
+        }
+    }
+
+    /// Records a fence in a known stream; none if that is gone, or captured.
+    pub(super) fn record_in(&self, number: u32) -> Result<Option<Shared<D>>, Failed<D>> {
+        self.use_in(number, |handle| self.record(handle))
+    }
+
+    /// Has a known stream wait for fences; false if it is gone, or captured.
+    pub(super) fn wait_in(&self, number: u32, fences: &[Shared<D>]) -> Result<bool, Failed<D>> {
+        let waited = self
+            .use_in(number, |handle| fences.iter().try_for_each(|fence| self.wait(handle, fence)));
+        waited.map(|done| done.is_some())
+    }
+
+    pub(super) fn charge(&self, tag: Tag, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
+        self.tags.charge(tag, size_bytes).map_err(|over| PoolError::Quota {
+            tag,
+            size_bytes,
+            live_bytes: over.live_bytes,
+            quota_bytes: over.quota_bytes,
+        })
+    }
+}
+
+/// Spans as they are for a range of so many bytes, whatever the space of offsets.
+fn spans_for(most_bytes: u64, granule_bytes: u64) -> Spans {
+    let config = RangeConfig::new(most_bytes.max(granule_bytes)).granule_bytes(granule_bytes);
+    match Shape::of(&config) {
+        Ok(shape) if shape.has_spans() => Spans::Sized {
+            span_bytes: shape.bytes(shape.span_granules.into()),
+            small_bytes: shape.bytes(shape.small_granules),
+        },
+        _ => Spans::Off,
+    }
+}

@@ -1,0 +1,67 @@
+//! The pool: memory of a device, given out in the order of its streams.
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
+//! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
+//! | `free`, `parcel`, `reclaim` | blocks that wait, from the free until they are free |
+//! | `gather` | memory that moves between streams, behind a fence |
+//! | `grow`, `arenas` | memory that comes from the device and goes back |
+//! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
+//! | `inner`, `books`, `fence` | the parts, what is known under one lock, the device's calls |
+//! | `verify`, `end` | checks, and the pool's end |
+//!
+//! # Who may use memory, and when
+//!
+//! A stream runs in order, so what is freed on it can serve it again at once; any other needs a
+//! fence. Each known stream has a *space*: the stretches whose free memory waits for nothing but
+//! this stream. What is common lies in the *hub*, behind a few fences; whoever takes from it has
+//! waited for those. A block goes back to the space that it is of, and so do its waits: freed by
+//! another stream, or used by others, it lies in a *parcel* until its own space's stream has
+//! waited for them, or the host has seen them done.
+//!
+//! Memory changes spaces in four steps: it is taken, so that nobody can use it; a fence is
+//! recorded in the stream that it comes from; the stream that it goes to waits; it is given. The
+//! two calls are made with no lock held.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "spaces and notes are fewer than 2^32 by construction"
+)]
+#![expect(
+    clippy::inline_always,
+    reason = "a hit is a few dozen instructions, which calls would double"
+)]
+
+mod allocator;
+mod arenas;
+mod asker;
+mod books;
+mod capture;
+mod config;
+mod end;
+mod error;
+mod fence;
+mod free;
+mod gather;
+mod grow;
+mod help;
+mod inner;
+mod notes;
+mod parcel;
+mod reclaim;
+mod stats;
+mod stream;
+mod streams;
+mod tags;
+mod upkeep;
+mod verify;
+
+pub use allocator::Pool;
+pub use arenas::{Arena, Location};
+pub use config::{Deferred, OnShortage, PoolConfig};
+pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
+pub use grow::Trimmed;
+pub use stats::{DeviceCalls, Latency, PoolStats};
+pub use stream::{GraphId, On, StreamId, Tag};
+pub use upkeep::Reclaimed;

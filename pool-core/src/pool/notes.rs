@@ -1,0 +1,149 @@
+//! What there is to know of a block beyond where it lies. Most blocks have no note, and cost one
+//! look at a counter.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use super::fence::Shared;
+use super::stream::{GraphId, Tag};
+use crate::device::Device;
+use crate::range::Handle;
+use crate::sync::{AtomicU32, Lock, Ordering, Padded};
+use crate::threads::Threads;
+
+/// Parts of the table, each under its own lock.
+const PARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+
+/// A note on a live block.
+pub(crate) struct Note<D: Device> {
+    /// Known streams that use it beside its own, in order.
+    pub(crate) uses: Vec<u32>,
+    /// Streams that the pool does not know and that use it: their owners keep them alive until
+    /// the block is freed.
+    pub(crate) raw_uses: Vec<D::Stream>,
+    /// What uses of streams that are gone have to be waited for by.
+    pub(crate) fences: Vec<Shared<D>>,
+    /// Whether it was allocated on a stream that has no lasting identity: its key and, where the
+    /// device has them, its identity.
+    pub(crate) raw_origin: Option<(u64, Option<u64>)>,
+    /// The graph whose capture used it.
+    pub(crate) graph: Option<GraphId>,
+    pub(crate) tag: Option<Tag>,
+}
+
+impl<D: Device> Default for Note<D> {
+    fn default() -> Self {
+        Self {
+            uses: Vec::new(),
+            raw_uses: Vec::new(),
+            fences: Vec::new(),
+            raw_origin: None,
+            graph: None,
+            tag: None,
+        }
+    }
+}
+
+struct Part<D: Device> {
+    notes: HashMap<Handle, Note<D>>,
+}
+
+/// The notes on all blocks.
+pub(crate) struct Notes<D: Device, T: Threads> {
+    parts: Box<[Padded<NotesPart<D, T>>]>,
+}
+
+struct NotesPart<D: Device, T: Threads> {
+    count: AtomicU32,
+    part: T::Lock<Part<D>>,
+}
+
+impl<D: Device, T: Threads> Notes<D, T> {
+    pub(crate) fn new() -> Self {
+        let part = |_| {
+            let part = Lock::new(Part { notes: HashMap::new() });
+            Padded(NotesPart { count: AtomicU32::new(0), part })
+        };
+        Self { parts: (0..PARTS).map(part).collect() }
+    }
+
+    #[inline(always)]
+    fn part(&self, handle: Handle) -> Option<&NotesPart<D, T>> {
+        // Fibonacci hashing: handles of neighbours differ in few bits.
+        let hash = handle.to_raw().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60;
+        self.parts.get(hash as usize % PARTS).map(|part| &part.0)
+    }
+
+    /// Whether there may be a note on a block. Whoever frees it has seen what was noted before.
+    #[inline(always)]
+    pub(crate) fn may_have(&self, handle: Handle) -> bool {
+        self.part(handle).is_some_and(|part| part.count.load(Ordering::Acquire) != 0)
+    }
+
+    /// Changes the note on a block, which is made if there is none.
+    pub(crate) fn change<R>(
+        &self,
+        handle: Handle,
+        change: impl FnOnce(&mut Note<D>) -> R,
+    ) -> Option<R> {
+        let part = self.part(handle)?;
+        let mut guard = part.part.lock();
+        guard.notes.try_reserve(1).ok()?;
+        let result = change(guard.notes.entry(handle).or_default());
+        part.count.store(guard.notes.len() as u32, Ordering::Release);
+        Some(result)
+    }
+
+    /// Takes the note on a block that is freed.
+    pub(crate) fn take(&self, handle: Handle) -> Option<Note<D>> {
+        if !self.may_have(handle) {
+            return None;
+        }
+        let part = self.part(handle)?;
+        let mut guard = part.part.lock();
+        let note = guard.notes.remove(&handle);
+        part.count.store(guard.notes.len() as u32, Ordering::Release);
+        note
+    }
+
+    /// Puts a note back, on a block that was not freed after all.
+    pub(crate) fn put(&self, handle: Handle, note: Note<D>) {
+        self.change(handle, |place| *place = note);
+    }
+
+    /// Has all blocks that wait for a stream wait for a fence instead.
+    pub(crate) fn replace(&self, number: u32, fence: &Shared<D>) {
+        for part in &self.parts {
+            let mut guard = part.part.lock();
+            for note in guard.notes.values_mut() {
+                if let Ok(place) = note.uses.binary_search(&number) {
+                    note.uses.remove(place);
+                    note.fences.push(fence.clone());
+                }
+            }
+        }
+    }
+
+    /// Forgets a graph, on all blocks.
+    pub(crate) fn forget_graph(&self, graph: GraphId) {
+        for part in &self.parts {
+            let mut guard = part.part.lock();
+            for note in guard.notes.values_mut() {
+                if note.graph == Some(graph) {
+                    note.graph = None;
+                }
+            }
+        }
+    }
+
+    /// The handles of all blocks that have a note.
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        for part in &self.parts {
+            handles.extend(part.part.lock().notes.keys().copied());
+        }
+        handles
+    }
+}

@@ -1,0 +1,70 @@
+//! Blocks that wait together for the same work.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::fence::Shared;
+use crate::device::Device;
+use crate::threads::{Aside, Owner};
+
+/// Blocks of one space that the program freed, and whose memory is free once the same streams have
+/// passed. First it is *open*: it names streams, and takes more blocks. Then it is *closed*: fences
+/// were recorded, one a stream for all its blocks.
+pub(crate) struct Parcel<D: Device> {
+    /// The space of the blocks, to which they go back.
+    pub(crate) home: Owner,
+    /// The numbers of streams in which no fence was recorded yet, in order.
+    pub(crate) streams: Vec<u32>,
+    /// Whether all work of the device has to be waited for.
+    pub(crate) all: bool,
+    /// What was recorded.
+    pub(crate) fences: Vec<Shared<D>>,
+    pub(crate) blocks: Vec<Aside>,
+    pub(crate) size_bytes: u64,
+    /// When its first block was freed.
+    pub(crate) since: Option<Duration>,
+}
+
+/// What a block waits for, beside its own space's stream.
+pub(crate) struct Needs<D: Device> {
+    pub(crate) streams: Vec<u32>,
+    pub(crate) all: bool,
+    pub(crate) fences: Vec<Shared<D>>,
+}
+
+impl<D: Device> Needs<D> {
+    pub(crate) fn nothing() -> Self {
+        Self { streams: Vec::new(), all: false, fences: Vec::new() }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.streams.is_empty() && !self.all && self.fences.is_empty()
+    }
+
+    pub(crate) fn add_stream(&mut self, number: u32) {
+        if let Err(place) = self.streams.binary_search(&number) {
+            self.streams.insert(place, number);
+        }
+    }
+}
+
+impl<D: Device> Parcel<D> {
+    pub(crate) fn new(home: Owner, needs: Needs<D>, since: Option<Duration>) -> Self {
+        let Needs { streams, all, fences } = needs;
+        Self { home, streams, all, fences, blocks: Vec::new(), size_bytes: 0, since }
+    }
+
+    /// Whether it waits for what a block of a space needs.
+    pub(crate) fn takes(&self, home: Owner, needs: &Needs<D>) -> bool {
+        self.home == home && self.streams == needs.streams && self.all == needs.all
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.all || !self.streams.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, block: Aside) {
+        self.size_bytes += block.size_bytes;
+        self.blocks.push(block);
+    }
+}

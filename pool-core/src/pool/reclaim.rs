@@ -1,0 +1,397 @@
+//! Parcels: what is freed and has to wait, from the free to the day when it is free.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::asker::Asker;
+use super::books::{Books, Holder};
+use super::config::Deferred;
+use super::fence::Shared;
+use super::help::Plea;
+use super::inner::{Failed, Inner};
+use super::parcel::{Needs, Parcel};
+use crate::device::Device;
+use crate::threads::{Aside, HUB, Owner, Threads};
+
+/// What is asked of the device at a time.
+const MOST_QUERIES: usize = 64;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Puts a block that the program gave back among those that wait for the same.
+    pub(super) fn defer(&self, block: Aside, needs: Needs<D>) {
+        let now = self.now();
+        let mut needs = needs;
+        self.with_books(|books| {
+            books.wait_for_all_instead(&mut needs.streams, &mut needs.all);
+            if needs.is_nothing() {
+                // What it waited for is done.
+                self.shared.put_back(block);
+                return;
+            }
+            let open = needs.all || !needs.streams.is_empty();
+            let list = if open { &mut books.open } else { &mut books.closed };
+            let found = list.iter_mut().find(|parcel| open && parcel.takes(block.space, &needs));
+            match found {
+                Some(parcel) => {
+                    parcel.fences.extend(needs.fences);
+                    parcel.push(block);
+                }
+                None => {
+                    let mut parcel = Parcel::new(block.space, needs, now);
+                    parcel.push(block);
+                    list.push(parcel);
+                }
+            }
+        });
+    }
+
+    /// Whether the queue has more than it should.
+    pub(super) fn is_over_bound(&self) -> bool {
+        let Deferred::Queue { blocks, bytes } = self.deferred else { return true };
+        self.with_books(|books| {
+            let (waiting, waiting_bytes) = books
+                .open
+                .iter()
+                .map(|parcel| (parcel.blocks.len() as u64, parcel.size_bytes))
+                .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+            waiting > u64::from(blocks) || waiting_bytes > bytes
+        })
+    }
+
+    /// Closes what is open, and takes back what is done.
+    pub(super) fn drain(&self, failure: &mut Option<Failed<D>>) -> bool {
+        let closed = self.close(|_| true, failure);
+        let polled = !self.is_capturing() && self.poll(failure);
+        closed || polled
+    }
+
+    /// Records the fences of open parcels: one in each stream, whatever waits for it. What cannot
+    /// be recorded now stays open. False if nothing was closed.
+    pub(super) fn close(
+        &self,
+        wanted: impl Fn(&Parcel<D>) -> bool,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
+        let capturing = self.is_capturing();
+        let mut hands = self.with_books(|books| {
+            let wanted = |parcel: &mut Parcel<D>| wanted(parcel) && !(capturing && parcel.all);
+            let hands: Vec<Parcel<D>> = books.open.extract_if(.., wanted).collect();
+            books.take_in_hand(&hands);
+            hands
+        });
+        let mut recorded: Vec<(u32, Option<Shared<D>>)> = Vec::new();
+        let mut of_all: Option<Option<Vec<Shared<D>>>> = None;
+        for parcel in &mut hands {
+            let mut left = Vec::new();
+            for number in core::mem::take(&mut parcel.streams) {
+                let known = recorded.iter().find(|(of, _)| *of == number);
+                let fence = match known {
+                    Some((_, fence)) => fence.clone(),
+                    None => {
+                        let fence = self.record_in(number);
+                        let fence = fence.map_err(|failed| *failure = Some(failed)).ok().flatten();
+                        recorded.push((number, fence.clone()));
+                        fence
+                    }
+                };
+                match fence {
+                    Some(fence) => parcel.fences.push(fence),
+                    None => left.push(number),
+                }
+            }
+            parcel.streams = left;
+            if parcel.all {
+                let all = of_all.get_or_insert_with(|| {
+                    self.record_all().map_err(|failed| *failure = Some(failed)).ok()
+                });
+                if let Some(fences) = all {
+                    parcel.fences.extend(fences.iter().cloned());
+                    parcel.all = false;
+                }
+            }
+        }
+        self.with_books(|books| {
+            books.take_out_of_hand(&hands);
+            let mut closed = false;
+            for mut parcel in hands {
+                books.wait_for_all_instead(&mut parcel.streams, &mut parcel.all);
+                if parcel.is_open() {
+                    books.open.push(parcel);
+                } else {
+                    closed = true;
+                    books.closed.push(parcel);
+                }
+            }
+            closed && {
+                self.put_back_done(books);
+                true
+            }
+        })
+    }
+
+    /// Asks for fences that are pending, and takes back what is done. False if nothing was.
+    pub(super) fn poll(&self, failure: &mut Option<Failed<D>>) -> bool {
+        let pending = self.with_books(|books| books.pending(MOST_QUERIES));
+        let mut done = Vec::new();
+        for fence in &pending {
+            match self.is_done(fence) {
+                Ok(true) => done.push(fence.clone()),
+                Ok(false) => {}
+                Err(failed) => *failure = Some(failed),
+            }
+        }
+        !done.is_empty() && {
+            self.settle(&done);
+            true
+        }
+    }
+
+    /// Takes fences that are done off everything that waits for them, and frees what then waits
+    /// for nothing.
+    pub(super) fn settle(&self, done: &[Shared<D>]) {
+        self.with_books(|books| {
+            books.forget(done);
+            self.put_back_done(books);
+        });
+        self.retire_empty_spaces();
+    }
+
+    /// Frees the blocks of closed parcels that wait for nothing.
+    fn put_back_done(&self, books: &mut Books<D>) {
+        let now = self.counters.last_tick();
+        let done: Vec<Parcel<D>> =
+            books.closed.extract_if(.., |parcel| parcel.fences.is_empty()).collect();
+        for parcel in done {
+            self.counters.note_reclaim(parcel.since, now);
+            for block in parcel.blocks {
+                self.shared.put_back(block);
+            }
+        }
+    }
+
+    /// Has the asker's stream wait for the parcels of its own space: then they are free for it.
+    pub(super) fn collect_own(&self, plea: &mut Plea<'_, D>) -> bool {
+        let Asker::Known { number, space: Some(space), .. } = plea.asker else { return false };
+        self.collect(*number, *space, &mut plea.failure)
+    }
+
+    /// Has a stream wait for the parcels of its space, which then are free for it. False if there
+    /// are none, or it cannot wait.
+    pub(super) fn collect(
+        &self,
+        number: u32,
+        space: Owner,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
+        self.close(|parcel| parcel.home == space, failure);
+        let (hands, fences) = self.with_books(|books| {
+            let hands: Vec<Parcel<D>> =
+                books.closed.extract_if(.., |parcel| parcel.home == space).collect();
+            books.take_in_hand(&hands);
+            let mut fences: Vec<Shared<D>> = Vec::new();
+            for fence in hands.iter().flat_map(|parcel| &parcel.fences) {
+                if !fences.iter().any(|other| Arc::ptr_eq(other, fence)) {
+                    fences.push(fence.clone());
+                }
+            }
+            (hands, fences)
+        });
+        if hands.is_empty() {
+            return false;
+        }
+        let waited = self.wait_in(number, &fences);
+        let now = self.counters.last_tick();
+        self.with_books(|books| {
+            books.take_out_of_hand(&hands);
+            // The space may be another holder's by now; then nobody waited for that one.
+            let waited = matches!(waited, Ok(true)) && books.stream_of(space) == Some(number);
+            if waited {
+                for parcel in hands {
+                    self.counters.note_reclaim(parcel.since, now);
+                    books.garbage.extend(parcel.fences);
+                    parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
+                }
+            } else {
+                books.closed.extend(hands);
+            }
+            books.garbage.extend(fences);
+            waited
+        }) || {
+            if let Err(failed) = waited {
+                *failure = Some(failed);
+            }
+            false
+        }
+    }
+
+    /// Has what waits in parcels of the hub and of spaces that are gone wait there: their memory
+    /// is behind the parcels' fences from then on.
+    pub(super) fn merge_parcels_of_nobody(&self, books: &mut Books<D>) {
+        let (spaces, closed) = (&mut books.spaces, &mut books.closed);
+        let of_nobody = closed.extract_if(.., |parcel| {
+            parcel.home == HUB
+                || matches!(spaces.get(parcel.home.0 as usize), Some(Holder::Gone(_)))
+        });
+        let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
+        for parcel in of_nobody {
+            self.counters.note_reclaim(parcel.since, None);
+            for fence in parcel.fences {
+                if parcel.home == HUB {
+                    books.add_hub_fence(fence, None);
+                } else if let Some(Holder::Gone(fences)) =
+                    books.spaces.get_mut(parcel.home.0 as usize)
+                {
+                    fences.push(fence);
+                }
+            }
+            parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
+        }
+    }
+
+    /// Waits on the host for what frees most, until the request is served. False if there was
+    /// nothing to wait for.
+    pub(super) fn wait_for_enough(&self, plea: &mut Plea<'_, D>) -> bool {
+        self.close(|_| true, &mut plea.failure);
+        let mut progress = false;
+        // Each round has one wait less before it.
+        while let Some(fences) = self.with_books(|books| self.best_wait(books)) {
+            for fence in &fences {
+                let waited = self.wait_on_host(fence);
+                if plea.note(waited).is_none() {
+                    return progress;
+                }
+                self.settle(core::slice::from_ref(fence));
+            }
+            progress = true;
+            self.gather(plea);
+            self.take_common(plea);
+            if self.fits(plea) {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Whether the asker's space could serve the request now.
+    fn fits(&self, plea: &Plea<'_, D>) -> bool {
+        let align = plea.request.align_bytes.saturating_sub(self.shared.shape().bytes(1));
+        let need = plea.request.size_bytes.saturating_add(align);
+        self.shared.largest_in(plea.space) >= need
+    }
+
+    /// The fences whose wait frees the most bytes for each of them.
+    fn best_wait(&self, books: &Books<D>) -> Option<Vec<Shared<D>>> {
+        let parcels = books.closed.iter().map(|parcel| (&parcel.fences, parcel.size_bytes));
+        let gone = books.spaces.iter().enumerate().filter_map(|(place, holder)| match holder {
+            Holder::Gone(fences) => {
+                let in_use = self.shared.use_of(Owner(place as u32));
+                Some((fences, in_use.owned_bytes.saturating_sub(in_use.used_bytes)))
+            }
+            _ => None,
+        });
+        let best = parcels
+            .chain(gone)
+            .filter(|(fences, _)| !fences.is_empty())
+            .max_by_key(|(fences, bytes)| bytes / fences.len() as u64);
+        let hub_bytes = {
+            let in_use = self.shared.use_of(HUB);
+            in_use.owned_bytes.saturating_sub(in_use.used_bytes)
+        };
+        let of_hub = hub_bytes.checked_div(books.hub.len() as u64).unwrap_or(0);
+        match best {
+            Some((fences, bytes)) if bytes / fences.len() as u64 >= of_hub => Some(fences.clone()),
+            _ if !books.hub.is_empty() => {
+                Some(books.hub.iter().map(|place| place.fence.clone()).collect())
+            }
+            Some((fences, _)) => Some(fences.clone()),
+            None => None,
+        }
+    }
+
+    /// Gives the memory of spaces whose holders are gone, and which waits for nothing any more, to
+    /// the hub; spaces that have nothing left are free for others.
+    pub(super) fn retire_empty_spaces(&self) {
+        self.with_books(|books| {
+            for place in 0..books.spaces.len() {
+                let space = Owner(place as u32);
+                match books.holder(space) {
+                    Holder::Gone(fences) if fences.is_empty() => {}
+                    _ => continue,
+                }
+                let mut stretches = Vec::new();
+                self.shared.take_all(space, &mut stretches);
+                for (space, stretch) in stretches {
+                    if !self.shared.give(HUB, stretch) {
+                        self.shared.give(space, stretch);
+                    }
+                }
+                let in_use = self.shared.use_of(space);
+                if in_use.owned_bytes == 0
+                    && let Some(holder) = books.spaces.get_mut(place)
+                {
+                    *holder = Holder::Nobody;
+                }
+            }
+        });
+    }
+}
+
+impl<D: Device> Books<D> {
+    pub(super) fn take_in_hand(&mut self, parcels: &[Parcel<D>]) {
+        for parcel in parcels {
+            self.in_hand_blocks += parcel.blocks.len() as u64;
+            self.in_hand_bytes += parcel.size_bytes;
+        }
+    }
+
+    pub(super) fn take_out_of_hand(&mut self, parcels: &[Parcel<D>]) {
+        for parcel in parcels {
+            self.in_hand_blocks -= parcel.blocks.len() as u64;
+            self.in_hand_bytes -= parcel.size_bytes;
+        }
+    }
+
+    /// Streams that are gone cannot be recorded in any more: all work of the device stands for
+    /// theirs. It happens only if one was retired while a thread had the block in its hands.
+    fn wait_for_all_instead(&self, streams: &mut Vec<u32>, all: &mut bool) {
+        let before = streams.len();
+        streams.retain(|number| self.streams.contains_key(number));
+        *all |= streams.len() < before;
+    }
+
+    /// Every fence that something waits for, once; at most so many.
+    fn pending(&self, most: usize) -> Vec<Shared<D>> {
+        let parcels = self.closed.iter().flat_map(|parcel| &parcel.fences);
+        let open = self.open.iter().flat_map(|parcel| &parcel.fences);
+        let hub = self.hub.iter().map(|place| &place.fence);
+        let gone = self.spaces.iter().flat_map(|holder| match holder {
+            Holder::Gone(fences) => fences.as_slice(),
+            _ => &[],
+        });
+        let mut pending: Vec<Shared<D>> = Vec::new();
+        for fence in hub.chain(gone).chain(parcels).chain(open) {
+            if pending.len() == most {
+                break;
+            }
+            if !pending.iter().any(|other| Arc::ptr_eq(other, fence)) {
+                pending.push(fence.clone());
+            }
+        }
+        pending
+    }
+
+    /// Takes fences that are done off everything that waits for them.
+    fn forget(&mut self, done: &[Shared<D>]) {
+        let is_done = |fence: &Shared<D>| done.iter().any(|other| Arc::ptr_eq(other, fence));
+        let garbage = &mut self.garbage;
+        for parcel in self.closed.iter_mut().chain(&mut self.open) {
+            garbage.extend(parcel.fences.extract_if(.., |fence| is_done(fence)));
+        }
+        for holder in &mut self.spaces {
+            if let Holder::Gone(fences) = holder {
+                garbage.extend(fences.extract_if(.., |fence| is_done(fence)));
+            }
+        }
+        garbage.extend(self.hub.extract_if(.., |place| is_done(&place.fence)).map(|at| at.fence));
+    }
+}

@@ -1,0 +1,243 @@
+//! Streams: made, adopted, retired.
+
+use alloc::vec;
+
+use super::Pool;
+use super::books::{Holder, Known};
+use super::error::PoolError;
+use super::inner::Inner;
+use super::stream::StreamId;
+use crate::device::{Call, Device};
+use crate::sync::pause;
+use crate::threads::Threads;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    fn enter(&self, handle: D::Stream, own: bool) -> Result<StreamId, PoolError<D::Error>> {
+        let key = self.device.stream_key(&handle);
+        let number = self.with_books(|books| {
+            if books.keys.contains_key(&key) {
+                return None;
+            }
+            let number = books.next_number;
+            // A number is never used twice.
+            books.next_number = number.checked_add(1)?;
+            books.keys.insert(key, number);
+            let known = Known { handle, space: None, own, joined: 0, busy: 0, retiring: false };
+            books.streams.insert(number, known);
+            Some(number)
+        });
+        let number = number.ok_or(PoolError::OutOfHostMemory)?;
+        // Without a space of its own a stream is served from the hub.
+        let space = self.new_space(Holder::Stream(number));
+        self.with_books(|books| {
+            if let Some(known) = books.streams.get_mut(&number) {
+                known.space = space;
+            }
+        });
+        if let Some(space) = space {
+            self.set_slot(space, number);
+        }
+        Ok(StreamId { number, space: space.map_or(0, |space| space.0) })
+    }
+
+    fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
+        self.check_alive()?;
+        let handle = self.device.create_stream();
+        let handle = handle.map_err(|failure| self.failed(Call::CreateStream, failure))?;
+        self.enter(handle.clone(), true).inspect_err(|_| {
+            // It was made just now, and nobody knows it.
+            let _ = self.device.destroy_stream(&handle);
+        })
+    }
+
+    fn retire(&self, id: StreamId) -> Result<(), PoolError<D::Error>> {
+        self.check_alive()?;
+        let unknown = || PoolError::UnknownStream(id);
+        // From here on no call begins to name it; those under way end first.
+        let mut marked = false;
+        let (handle, space, own) = loop {
+            let found = self.with_books(|books| {
+                let known = books.streams.get_mut(&id.number).ok_or_else(unknown)?;
+                if known.retiring && !marked {
+                    return Err(unknown());
+                }
+                known.retiring = true;
+                marked = true;
+                if known.busy > 0 {
+                    return Ok(None);
+                }
+                if let Some(space) = known.space {
+                    self.set_slot(space, 0);
+                }
+                Ok(Some((known.handle.clone(), known.space, known.own)))
+            })?;
+            match found {
+                Some(found) => break found,
+                None => pause(),
+            }
+        };
+        let fence = self.graph_of_retiring(&handle).and_then(|()| Ok(self.record(&handle)?));
+        let fence = match fence {
+            Ok(fence) => fence,
+            Err(error) => {
+                self.with_books(|books| {
+                    if let Some(known) = books.streams.get_mut(&id.number) {
+                        known.retiring = false;
+                    }
+                    if let Some(space) = space {
+                        self.set_slot(space, id.number);
+                    }
+                });
+                return Err(error);
+            }
+        };
+        // Its blocks that caches have go to its space.
+        self.shared.flush();
+        self.notes.replace(id.number, &fence);
+        self.with_books(|books| {
+            books.streams.remove(&id.number);
+            books.keys.remove(&self.device.stream_key(&handle));
+            if let Some(holder) = space.and_then(|space| books.spaces.get_mut(space.0 as usize)) {
+                *holder = Holder::Gone(vec![fence.clone()]);
+            }
+            for parcel in &mut books.open {
+                if let Ok(place) = parcel.streams.binary_search(&id.number) {
+                    parcel.streams.remove(place);
+                    parcel.fences.push(fence.clone());
+                }
+            }
+            let closed = books.open.extract_if(.., |parcel| !parcel.is_open());
+            let closed: alloc::vec::Vec<_> = closed.collect();
+            books.closed.extend(closed);
+        });
+        if own {
+            let destroyed = self.device.destroy_stream(&handle);
+            destroyed.map_err(|failure| self.failed(Call::DestroyStream, failure))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to retire a stream that is captured: it cannot be recorded in.
+    fn graph_of_retiring(&self, handle: &D::Stream) -> Result<(), PoolError<D::Error>> {
+        if !self.is_capturing() {
+            return Ok(());
+        }
+        match self.graph_of(handle)? {
+            Some(graph) => Err(PoolError::Captured(graph)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<D: Device, T: Threads> Pool<D, T> {
+    /// Makes a stream of the pool's own. It lasts until it is [retired](Self::retire), or as long
+    /// as the pool.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Device`] if the device refuses or has no such call.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let handle = pool.stream(stream);
+    /// assert!(handle.is_some(), "work is queued with the device's own handle");
+    /// pool.retire(stream)?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
+        self.inner().create_stream()
+    }
+
+    /// Makes a stream of the program's known to the pool, which from then on serves it as cheaply
+    /// as its own. A handle that is known already is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::OutOfHostMemory`] if it is known already or there is no room to note it.
+    ///
+    /// # Safety
+    ///
+    /// The stream must stay what it is until it is [retired](Self::retire): the pool records
+    /// fences in it whenever its memory is wanted elsewhere, which on a stream that was destroyed
+    /// is undefined behaviour on some devices.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice, StreamKind};
+    /// # let device = SimDevice::new(SimConfig::new());
+    /// # let pool = Pool::new(device.clone(), PoolConfig::new())?;
+    /// let handle = device.open_stream(StreamKind::NonBlocking);
+    /// // SAFETY: it is retired before it is closed.
+    /// let stream = unsafe { pool.adopt(handle)? };
+    /// pool.retire(stream)?;
+    /// device.close_stream(handle);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[expect(unsafe_code, reason = "what the caller promises, the compiler cannot check")]
+    pub unsafe fn adopt(&self, stream: D::Stream) -> Result<StreamId, PoolError<D::Error>> {
+        self.inner().check_alive()?;
+        self.inner().enter(stream, false)
+    }
+
+    /// Ends the pool's use of a stream: its memory is free for all once its work so far is done.
+    /// A stream of the pool's own is destroyed. Its number is never used again, and no call may
+    /// name it from when this one begins.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::UnknownStream`], [`PoolError::Captured`] while it is captured, or
+    /// [`PoolError::Device`] if no fence could be recorded: then it is as before. If the device
+    /// fails to destroy it, it is retired nevertheless.
+    ///
+    /// # Example
+    ///
+    /// See [`create_stream`](Self::create_stream).
+    pub fn retire(&self, stream: StreamId) -> Result<(), PoolError<D::Error>> {
+        self.inner().retire(stream)
+    }
+
+    /// The device's handle of a stream that the pool knows.
+    ///
+    /// # Example
+    ///
+    /// See [`create_stream`](Self::create_stream).
+    #[must_use]
+    pub fn stream(&self, stream: StreamId) -> Option<D::Stream> {
+        self.inner().with_books(|books| {
+            let known = books.streams.get(&stream.number)?;
+            (!known.retiring).then(|| known.handle.clone())
+        })
+    }
+
+    /// The stream that the pool knows by a handle of the device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let handle = pool.stream(stream).unwrap();
+    /// assert_eq!(pool.find_stream(&handle), Some(stream));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn find_stream(&self, handle: &D::Stream) -> Option<StreamId> {
+        let inner = self.inner();
+        let key = inner.device.stream_key(handle);
+        inner.with_books(|books| {
+            let number = *books.keys.get(&key)?;
+            let known = books.streams.get(&number)?;
+            let space = known.space.map_or(0, |space| space.0);
+            (!known.retiring).then_some(StreamId { number, space })
+        })
+    }
+}

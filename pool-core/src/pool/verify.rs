@@ -1,0 +1,92 @@
+//! The pool, checked from its tables.
+
+use super::Pool;
+use super::books::Holder;
+use super::inner::CLEAN;
+use crate::device::Device;
+use crate::range::VerifyError;
+use crate::threads::{HUB, Owner, Threads};
+
+impl<D: Device, T: Threads> Pool<D, T> {
+    /// Checks every invariant: of all spaces and caches, that each granule of each arena is one
+    /// space's, that what waits is counted where it waits, and that every note is on a live block.
+    /// To be called when no operation is in flight; one that is can look like a fault.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError`] names the first invariant that does not hold: a fault of this crate.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in all pieces of all spaces.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// pool.free(pool.allocate(4096)?.handle())?;
+    /// pool.verify()?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn verify(&self) -> Result<(), VerifyError> {
+        let inner = self.inner();
+        let fault = |what, at| Err(VerifyError { what, at });
+        let outside_spans = inner
+            .with_books(|books| books.waiting().filter(|block| !block.is_in_span()).count() as u64);
+        inner.shared.verify_with(outside_spans)?;
+        let stats = inner.shared.stats();
+        inner.with_books(|books| {
+            let shape = inner.shared.shape();
+            let (mut owned, mut reserved) = (0, 0);
+            for place in 0..books.spaces.len() {
+                let space = Owner(place as u32);
+                let owned_here = inner.shared.use_of(space).owned_bytes;
+                let nobody = space != HUB && matches!(books.holder(space), Holder::Nobody);
+                if nobody && space != CLEAN && owned_here > 0 {
+                    return fault("a space that nobody holds has memory", place as u64);
+                }
+                if space == HUB || !nobody {
+                    owned += owned_here;
+                }
+            }
+            for arena in books.arenas.iter() {
+                reserved += arena.size_bytes;
+                owned = match owned.checked_sub(shape.bytes(arena.stretch.len)) {
+                    Some(rest) => rest,
+                    None => {
+                        return fault("an arena of which a part is nobody's", arena.origin_bytes);
+                    }
+                };
+            }
+            if owned != 0 {
+                return fault("memory of no arena", owned);
+            }
+            if reserved != books.reserved_bytes {
+                return fault("reserved bytes miscounted", reserved);
+            }
+            if (books.in_hand_blocks, books.in_hand_bytes, books.in_transit_bytes) != (0, 0, 0) {
+                return fault("something was left in a thread's hands", books.in_hand_blocks);
+            }
+            let (blocks, bytes) = books.deferred();
+            if blocks > stats.cached_blocks || bytes > stats.cached_bytes {
+                return fault("more waits than there is", blocks);
+            }
+            let listed: u64 = books.waiting().map(|block| block.size_bytes).sum();
+            if listed != bytes {
+                return fault("bytes that wait miscounted", listed);
+            }
+            if books.streams.len() != books.keys.len() {
+                return fault("streams without a key", books.streams.len() as u64);
+            }
+            Ok(())
+        })?;
+        for handle in inner.notes.handles() {
+            if inner.shared.block(handle).is_err() {
+                return fault("a note on a block that is not live", handle.to_raw());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! Shards that belong to owners: the *spaces* of a pool's streams.
+//!
+//! The range is the *hub*, which owns what nobody has; each owner's number is that of its own
+//! shard. A block is cached only for the owner whose shard it is of, so that it goes back there
+//! whenever it leaves the cache. Nothing passes from one space to another by itself: the layer
+//! above takes free stretches out of one and puts them into another, once their streams are in
+//! order.
+
+use alloc::vec::Vec;
+
+use super::SharedAllocator;
+use super::centre::{Centre, Home, NoMore, RANGE};
+use super::config::SharedConfig;
+use super::inner::Inner;
+use super::names::in_shard;
+use super::owner::Owner;
+use super::platform::Threads;
+use super::word::Giver;
+use crate::range::{
+    AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Shape, Slot, Stretch,
+};
+
+/// The hub's number.
+pub(crate) const HUB: Owner = Owner::CLEAN;
+
+/// A block that the program gave back and nobody may use yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// Under which it is known from now on.
+    handle: Handle,
+    /// Whose space it is of.
+    pub(crate) space: Owner,
+    pub(crate) offset_bytes: u64,
+    pub(crate) size_bytes: u64,
+}
+
+impl Aside {
+    /// Whether it lies in a span.
+    pub(crate) fn is_in_span(&self) -> bool {
+        matches!(self.handle.slot(), Slot::Granule(_))
+    }
+}
+
+/// Why a block was not freed into its owner's space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotFreed {
+    /// It is of another space.
+    Elsewhere,
+    /// There is no such block.
+    Handle(HandleError),
+}
+
+/// What a space has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SpaceUse {
+    pub(crate) owned_bytes: u64,
+    /// Blocks that were given out, cached ones and those set aside included.
+    pub(crate) used_bytes: u64,
+    pub(crate) used_blocks: u64,
+    pub(crate) longest_run_bytes: u64,
+}
+
+impl<T: Threads> SharedAllocator<T> {
+    /// A range of which nothing is there yet, and no space but the hub.
+    pub(crate) fn of_spaces(config: &SharedConfig) -> Result<Self, ConfigError> {
+        Ok(Self::over(Inner::around(Centre::by_owner(&config.range)?, config)?))
+    }
+
+    /// How many spaces there can be, the hub included.
+    pub(crate) fn most_spaces(&self) -> u32 {
+        self.inner().centre.count()
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        self.inner().shape()
+    }
+
+    /// Makes a space, unless it is there.
+    pub(crate) fn make_space(
+        &self,
+        space: Owner,
+        config: &SharedConfig,
+    ) -> Result<(), ConfigError> {
+        self.inner().centre.make(space.0, &config.range)
+    }
+
+    /// A block of an owner's own space, from a cache or from the space itself.
+    #[inline(always)]
+    pub(crate) fn allocate_in(&self, space: Owner, request: &Request) -> Result<Block, AllocError> {
+        self.allocate_for(space, *request)
+    }
+
+    /// A block of a space, past all caches, which stay as they are.
+    pub(crate) fn allocate_past_caches(
+        &self,
+        space: Owner,
+        request: &Request,
+    ) -> Result<Block, AllocError> {
+        let inner = self.inner();
+        let plain_len = Need::plain_len(request, inner.shape());
+        let mut home = Home::at(space.0);
+        let block = inner.allocate_centrally(
+            &mut home,
+            request,
+            plain_len,
+            Giver::NO_CACHE,
+            &mut NoMore,
+        )?;
+        inner.loose.allocated.add_shared(1);
+        inner.loose.allocated_bytes.add_shared(block.size_bytes);
+        Ok(block)
+    }
+
+    /// Frees a block into its owner's space, or a cache of it, if it is of that space.
+    #[inline(always)]
+    pub(crate) fn free_in(&self, space: Owner, handle: Handle) -> Result<Block, NotFreed> {
+        match handle.slot() {
+            Slot::Granule(granule) => {
+                let absorbed = T::with_cache(self, |cache| cache.absorb(space, handle, granule));
+                if let Some(Some(class)) = absorbed {
+                    return Ok(self.inner().describe(handle, class));
+                }
+            }
+            Slot::Node(_) if in_shard(handle).0 == space.0 => {
+                let freed = T::with_cache(self, |cache| cache.free_large(handle).ok());
+                if let Some(Some(freed)) = freed {
+                    return Ok(freed.block(self.inner().shape()));
+                }
+            }
+            Slot::Node(_) => return Err(NotFreed::Elsewhere),
+        }
+        self.free_in_slowly(space, handle)
+    }
+
+    #[inline(never)]
+    fn free_in_slowly(&self, space: Owner, handle: Handle) -> Result<Block, NotFreed> {
+        if self.space_of(handle).map_err(NotFreed::Handle)? != space {
+            return Err(NotFreed::Elsewhere);
+        }
+        self.free_slowly(space, handle).map_err(NotFreed::Handle)
+    }
+
+    /// The space that a live block is of.
+    pub(crate) fn space_of(&self, handle: Handle) -> Result<Owner, HandleError> {
+        match handle.slot() {
+            Slot::Granule(granule) => {
+                let found = self.inner().words.find(handle, granule)?;
+                Ok(Owner(found.cut().shard()))
+            }
+            Slot::Node(_) => Ok(Owner(in_shard(handle).0)),
+        }
+    }
+
+    /// Takes a block from the program, of which nobody can use it until it is
+    /// [put back](Self::put_back).
+    pub(crate) fn set_aside(&self, handle: Handle) -> Result<Aside, HandleError> {
+        let inner = self.inner();
+        let aside = match handle.slot() {
+            Slot::Granule(granule) => {
+                let found = inner.words.find(handle, granule)?;
+                let cut = found.cut();
+                let handle = found.free(granule)?;
+                let block = inner.describe(handle, cut.order() as usize);
+                Aside {
+                    handle,
+                    space: Owner(cut.shard()),
+                    offset_bytes: block.offset_bytes,
+                    size_bytes: block.size_bytes,
+                }
+            }
+            Slot::Node(_) => {
+                let strike = |block| inner.starts.strike(block);
+                let (handle, stretch) = inner.centre.rename(handle, strike)?;
+                Aside {
+                    handle,
+                    space: Owner(in_shard(handle).0),
+                    offset_bytes: inner.shape().bytes(stretch.start.into()),
+                    size_bytes: inner.shape().bytes(stretch.len),
+                }
+            }
+        };
+        inner.loose.freed.add_shared(1);
+        inner.loose.freed_bytes.add_shared(aside.size_bytes);
+        Ok(aside)
+    }
+
+    /// Frees a block that was set aside, into the space that it is of.
+    pub(crate) fn put_back(&self, aside: Aside) {
+        let inner = self.inner();
+        match aside.handle.slot() {
+            Slot::Granule(granule) => {
+                inner.centre.free_in_spans(core::iter::once((aside.space.0, granule)));
+            }
+            Slot::Node(_) => {
+                let freed = inner.centre.free_outside(aside.handle, |_| {});
+                debug_assert!(freed.is_ok(), "a block that was set aside is gone");
+            }
+        }
+    }
+
+    /// Gives the hub a stretch that nobody had: a new arena. False for want of metadata.
+    pub(crate) fn add_to_hub(&self, arena: Stretch) -> bool {
+        self.inner().centre.lock(RANGE).range.adopt(arena).is_ok()
+    }
+
+    /// Gives a space a stretch that nobody had, past the hub. False for want of metadata.
+    pub(crate) fn add_lent(&self, space: Owner, arena: Stretch) -> bool {
+        if !self.inner().centre.lock(RANGE).adopt_lent(arena) {
+            return false;
+        }
+        let given = self.give(space, arena);
+        if !given {
+            // Back to where it came from: nowhere.
+            self.give(HUB, arena);
+            self.take_from_hub(arena);
+        }
+        given
+    }
+
+    /// Takes an arena out of the hub, if all of it is there and free.
+    pub(crate) fn take_from_hub(&self, arena: Stretch) -> bool {
+        self.inner().centre.lock(RANGE).range.take_island(arena)
+    }
+
+    /// Whether all of an arena is in the hub, and free.
+    pub(crate) fn is_idle_in_hub(&self, arena: Stretch) -> bool {
+        let taken = self.take_from_hub(arena);
+        taken && self.add_to_hub(arena)
+    }
+
+    /// Moves a free stretch of the hub that serves a request to a space. False if there is none.
+    pub(crate) fn lend(&self, space: Owner, size_bytes: u64, align_bytes: u64) -> bool {
+        let stretch = self.inner().centre.lock(RANGE).lend(size_bytes, align_bytes);
+        let Some(stretch) = stretch else { return false };
+        let given = self.give(space, stretch);
+        if !given {
+            // What was lent whole just now comes back without new metadata.
+            self.give(HUB, stretch);
+        }
+        given
+    }
+
+    /// Takes a free stretch that serves a request out of a space.
+    pub(crate) fn take_stretch(
+        &self,
+        space: Owner,
+        size_bytes: u64,
+        align_bytes: u64,
+    ) -> Option<Stretch> {
+        let mut guard = self.inner().centre.lock(space.0);
+        guard.range.take_stretch(size_bytes, align_bytes)
+    }
+
+    /// Takes all free runs of a space out of it, as far as there is room to note them.
+    pub(crate) fn take_all(&self, space: Owner, stretches: &mut Vec<(Owner, Stretch)>) {
+        let mut guard = self.inner().centre.lock(space.0);
+        guard.range.gather();
+        while stretches.try_reserve(1).is_ok() {
+            let Some(stretch) = guard.range.take_longest() else { break };
+            stretches.push((space, stretch));
+        }
+    }
+
+    /// Gives a stretch that was taken out of a space to another, or to the hub. False for want of
+    /// metadata: then it is nobody's, and has to be given elsewhere.
+    pub(crate) fn give(&self, space: Owner, stretch: Stretch) -> bool {
+        let mut guard = self.inner().centre.lock(space.0);
+        if space == HUB { guard.take_back(stretch) } else { guard.range.adopt(stretch).is_ok() }
+    }
+
+    /// What a space has.
+    pub(crate) fn use_of(&self, space: Owner) -> SpaceUse {
+        let shape = self.shape();
+        let guard = self.inner().centre.lock(space.0);
+        let owned = guard.range.owned_granules().unwrap_or(0);
+        let lent = guard.lent_granules();
+        SpaceUse {
+            owned_bytes: shape.bytes(owned - lent),
+            used_bytes: shape.bytes(guard.used_granules()),
+            used_blocks: guard.used_blocks(),
+            longest_run_bytes: shape.bytes(guard.range.longest_run()),
+        }
+    }
+
+    /// The largest request that a space could serve.
+    pub(crate) fn largest_in(&self, space: Owner) -> u64 {
+        self.inner().centre.lock(space.0).range.largest_free_bytes()
+    }
+}
