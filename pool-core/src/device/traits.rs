@@ -232,7 +232,9 @@ pub trait Device: Send + Sync + Sized + 'static {
             match self.record(stream) {
                 Ok(fence) => fences.push(fence),
                 Err(error) => {
-                    fences.into_iter().for_each(|fence| self.discard(fence));
+                    for fence in fences {
+                        self.discard(fence);
+                    }
                     return Err(error);
                 }
             }

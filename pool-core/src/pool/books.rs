@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::arenas::Arenas;
 use super::fence::Shared;
 use super::parcel::Parcel;
+use super::sabotage::KEEPS_SERIAL;
 use super::stream::GraphId;
 use crate::device::Device;
 use crate::threads::{Aside, Owner};
@@ -148,7 +149,9 @@ impl<D: Device> Books<D> {
             && let Some(place) = self.hub.iter_mut().find(|place| place.by == by)
         {
             let earlier = core::mem::replace(&mut place.fence, fence);
-            place.serial = serial;
+            if !KEEPS_SERIAL {
+                place.serial = serial;
+            }
             self.garbage.push(earlier);
             return;
         }

@@ -8,6 +8,7 @@ use super::error::PoolError;
 use super::fence::Shared;
 use super::inner::Inner;
 use super::parcel::Needs;
+use super::sabotage::FORGETS_GRAPH;
 use super::stream::{GraphId, On};
 use crate::device::{Call, Device};
 use crate::threads::{Aside, Owner, Threads};
@@ -85,6 +86,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let capture = books.captures.swap_remove(place.ok_or(PoolError::NoCapture)?);
             if let Some(graph) = books.graphs.get_mut(&capture.graph) {
                 graph.captures = graph.captures.saturating_sub(1);
+            }
+            if FORGETS_GRAPH && let Some(graph) = books.graphs.get_mut(&capture.graph) {
+                for (_, space) in core::mem::take(&mut graph.spaces) {
+                    books.spaces[space.0 as usize] = Holder::Gone(Vec::new());
+                }
             }
             let last = books.captures.is_empty();
             if last {

@@ -5,6 +5,9 @@ use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
 use super::notes::Note;
 use super::parcel::Needs;
+use super::sabotage::{
+    FOREIGN_IS_OWNER, FORGETS_CAPTURE_USE, FORGETS_USE, NOBODY_IS_OWNER, RAW_UNFENCED,
+};
 use super::stream::On;
 use crate::device::{Capabilities, Device};
 use crate::range::{Block, Handle};
@@ -63,8 +66,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let graph = match (note.and_then(|note| note.graph), asker) {
             (Some(graph), _) => Some(graph),
-            (None, Asker::Captured { graph, .. }) => Some(*graph),
-            (None, _) => None,
+            (None, Asker::Captured { graph, .. }) if !FORGETS_CAPTURE_USE => Some(*graph),
+            _ => None,
         };
         if let Some(graph) = graph {
             if let Asker::Captured { graph: own, key, .. } = asker
@@ -109,15 +112,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let origin = note.and_then(|note| note.raw_origin);
         match asker {
             Asker::Known { number, .. } => {
-                if Some(*number) != own {
+                if Some(*number) != own && !FOREIGN_IS_OWNER {
                     needs.add_stream(*number);
                 }
                 needs.all |= origin.is_some();
             }
             Asker::Raw { handle } => {
                 needs.all |= origin.is_some_and(|origin| !self.is_origin(handle, origin));
-                needs.fences.push(self.record(handle)?);
+                if !RAW_UNFENCED {
+                    needs.fences.push(self.record(handle)?);
+                }
             }
+            Asker::Nobody if NOBODY_IS_OWNER => {}
             Asker::Nobody | Asker::Captured { .. } => needs.all = true,
         }
         Ok(needs)
@@ -142,6 +148,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let home = self.shared.space_of(handle)?;
         let own = self.with_books(|books| books.stream_of(home));
         let noted = match asker {
+            _ if FORGETS_USE => Some(()),
             Asker::Nobody => Some(()),
             Asker::Known { number, .. } if Some(number) == own && home != CLEAN => Some(()),
             Asker::Known { number, .. } => self.notes.change(handle, |note| {
@@ -158,6 +165,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     }
                 })
             }
+            Asker::Captured { .. } if FORGETS_CAPTURE_USE => Some(()),
             Asker::Captured { graph, .. } => {
                 self.notes.change(handle, |note| note.graph = Some(graph))
             }

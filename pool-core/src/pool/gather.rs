@@ -7,6 +7,7 @@ use super::books::{Books, Holder};
 use super::fence::Shared;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
+use super::sabotage::{FENCES_LATE, STEALS_UNFENCED};
 use crate::device::Device;
 use crate::range::Stretch;
 use crate::threads::{HUB, Owner, Threads};
@@ -62,13 +63,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.take_stretch(victim, size_bytes, align_bytes)
             });
             let Some(stretch) = taken else { continue };
+            if FENCES_LATE {
+                self.publish(space, victim, stretch);
+            }
             let ordered = match self.behind(victim) {
                 Behind::Nothing => Ok(true),
                 Behind::Fences(fences) => self.wait_in(number, &fences),
+                Behind::Stream(_) if STEALS_UNFENCED => Ok(true),
                 Behind::Stream(other) => self.order(other, number),
             };
             let ordered = plea.note(ordered) == Some(true);
-            self.publish(if ordered { space } else { victim }, victim, stretch);
+            if !FENCES_LATE {
+                self.publish(if ordered { space } else { victim }, victim, stretch);
+            }
             if ordered {
                 self.counters.steals.add_shared(1);
                 return true;

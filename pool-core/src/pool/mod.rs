@@ -50,6 +50,7 @@ mod inner;
 mod notes;
 mod parcel;
 mod reclaim;
+mod sabotage;
 mod stats;
 mod stream;
 mod streams;

@@ -6,6 +6,7 @@ use super::Pool;
 use super::books::{Holder, Known};
 use super::error::PoolError;
 use super::inner::Inner;
+use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, RETIRES_UNFENCED};
 use super::stream::StreamId;
 use crate::device::{Call, Device};
 use crate::sync::pause;
@@ -63,7 +64,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 known.retiring = true;
                 marked = true;
-                if known.busy > 0 {
+                if known.busy > 0 && !IGNORES_BUSY_STREAM {
                     return Ok(None);
                 }
                 if let Some(space) = known.space {
@@ -95,10 +96,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.shared.flush();
         self.notes.replace(id.number, &fence);
         self.with_books(|books| {
+            if KNOWS_BY_HANDLE {
+                return;
+            }
             books.streams.remove(&id.number);
             books.keys.remove(&self.device.stream_key(&handle));
             if let Some(holder) = space.and_then(|space| books.spaces.get_mut(space.0 as usize)) {
-                *holder = Holder::Gone(vec![fence.clone()]);
+                let fences = if RETIRES_UNFENCED { vec![] } else { vec![fence.clone()] };
+                *holder = Holder::Gone(fences);
             }
             for parcel in &mut books.open {
                 if let Ok(place) = parcel.streams.binary_search(&id.number) {

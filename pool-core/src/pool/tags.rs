@@ -6,12 +6,11 @@ use super::stream::Tag;
 use crate::sync::Lock;
 use crate::threads::Threads;
 
-/// What a tag has, and may have.
+/// What a tag has, and may have, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    live_bytes: u64,
-    peak_bytes: u64,
-    quota_bytes: Option<u64>,
+    live: u64,
+    quota: Option<u64>,
 }
 
 /// A tag has more than its quota.
@@ -33,14 +32,13 @@ impl<T: Threads> Tags<T> {
     pub(crate) fn charge(&self, tag: Tag, size_bytes: u64) -> Result<(), OverQuota> {
         let mut accounts = self.0.lock();
         let account = accounts.entry(tag).or_default();
-        let live_bytes = account.live_bytes.saturating_add(size_bytes);
-        if let Some(quota_bytes) = account.quota_bytes
+        let live_bytes = account.live.saturating_add(size_bytes);
+        if let Some(quota_bytes) = account.quota
             && live_bytes > quota_bytes
         {
-            return Err(OverQuota { live_bytes: account.live_bytes, quota_bytes });
+            return Err(OverQuota { live_bytes: account.live, quota_bytes });
         }
-        account.live_bytes = live_bytes;
-        account.peak_bytes = account.peak_bytes.max(live_bytes);
+        account.live = live_bytes;
         Ok(())
     }
 
@@ -48,8 +46,8 @@ impl<T: Threads> Tags<T> {
     pub(crate) fn credit(&self, tag: Tag, size_bytes: u64) {
         let mut accounts = self.0.lock();
         if let Some(account) = accounts.get_mut(&tag) {
-            account.live_bytes = account.live_bytes.saturating_sub(size_bytes);
-            if account.live_bytes == 0 && account.quota_bytes.is_none() {
+            account.live = account.live.saturating_sub(size_bytes);
+            if account.live == 0 && account.quota.is_none() {
                 accounts.remove(&tag);
             }
         }
@@ -57,10 +55,10 @@ impl<T: Threads> Tags<T> {
 
     pub(crate) fn set_quota(&self, tag: Tag, quota_bytes: Option<u64>) {
         let mut accounts = self.0.lock();
-        accounts.entry(tag).or_default().quota_bytes = quota_bytes;
+        accounts.entry(tag).or_default().quota = quota_bytes;
     }
 
     pub(crate) fn live_bytes(&self, tag: Tag) -> u64 {
-        self.0.lock().get(&tag).map_or(0, |account| account.live_bytes)
+        self.0.lock().get(&tag).map_or(0, |account| account.live)
     }
 }

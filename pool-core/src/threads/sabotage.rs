@@ -58,6 +58,9 @@ pub(crate) const LATE_STRIKE: bool = cfg!(pool_sabotage = "late_strike");
 /// An owner gets magazines of another. (`mixed_owners`)
 pub(crate) const MIXES_OWNERS: bool = cfg!(pool_sabotage = "mixed_owners");
 
+/// A block is cached for a stream whose space it is not of. (`cached_elsewhere`)
+pub(crate) const CACHES_ELSEWHERE: bool = cfg!(pool_sabotage = "cached_elsewhere");
+
 /// A request is refused before the caches are emptied. (`hasty_refusal`)
 pub(crate) const HASTY_REFUSAL: bool = cfg!(pool_sabotage = "hasty_refusal");
 
