@@ -151,6 +151,40 @@ fn branches_of_a_graph_race() -> Outcome {
 }
 
 #[test]
+fn a_graph_runs_in_its_order() -> Outcome {
+    for seed in 0..50 {
+        let device = SimDevice::new(SimConfig::new().pacing(Pacing::Random(seed)));
+        let range = device.allocate(SIZE)?;
+        let (stream, other) = (device.create_stream()?, device.create_stream()?);
+        let (one, two) = (device.new_owner(), device.new_owner());
+        let half = SIZE / 2;
+        // Before the launch, on both of its branches, and after it.
+        device.begin_capture(stream)?;
+        device.queue_use(stream, &range, 0, half, one, Access::Read)?;
+        let fork = device.record(&stream)?;
+        device.wait(&other, &fork)?;
+        device.queue_use(other, &range, 0, half, two, Access::Write)?;
+        device.queue_use(stream, &range, half, half, two, Access::Write)?;
+        let across = device.record(&stream)?;
+        device.wait(&other, &across)?;
+        device.queue_use(other, &range, 0, SIZE, two, Access::Read)?;
+        let join = device.record(&other)?;
+        device.wait(&stream, &join)?;
+        device.queue_use(stream, &range, 0, SIZE, two, Access::Read)?;
+        let graph = device.end_capture(stream)?;
+        for launcher in [stream, other, stream] {
+            device.queue_use(launcher, &range, 0, SIZE, one, Access::Write)?;
+            device.launch_graph(graph, launcher)?;
+            device.queue_use(launcher, &range, 0, SIZE, two, Access::Read)?;
+            device.queue_use(launcher, &range, 0, SIZE, one, Access::Write)?;
+            device.synchronize()?;
+        }
+        device.assert_clean();
+    }
+    Ok(())
+}
+
+#[test]
 fn calls_that_no_capture_allows_break_it() -> Outcome {
     type Made = Result<(), Failure<SimError>>;
     let calls: [(&str, fn(&SimDevice) -> Made); 5] = [
