@@ -187,7 +187,8 @@ fn a_graph_runs_in_its_order() -> Outcome {
 #[test]
 fn calls_that_no_capture_allows_break_it() -> Outcome {
     type Made = Result<(), Failure<SimError>>;
-    let calls: [(&str, fn(&SimDevice) -> Made); 5] = [
+    type Forbidden = (&'static str, fn(&SimDevice) -> Made);
+    let calls: [Forbidden; 5] = [
         ("allocate", |device| device.allocate(4096).map(drop)),
         ("synchronize", SimDevice::synchronize),
         ("record_all", |device| device.record_all().map(drop)),

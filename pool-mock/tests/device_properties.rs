@@ -48,7 +48,9 @@ impl Model {
     fn before(&self, stream: usize) -> Set {
         let mut before = &self.streams[stream] | &self.host;
         if stream == LEGACY {
-            BLOCKING.iter().for_each(|&other| before.extend(&self.streams[other]));
+            for other in BLOCKING {
+                before.extend(&self.streams[other]);
+            }
         } else if BLOCKING.contains(&stream) {
             before.extend(&self.streams[LEGACY]);
         }
