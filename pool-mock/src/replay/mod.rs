@@ -45,7 +45,10 @@
 
 mod capacity;
 mod lockstep;
+mod pipeline;
 mod placer;
+mod pooled;
+mod program;
 mod range;
 mod script;
 mod shared;
@@ -55,7 +58,10 @@ mod together;
 
 pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity};
 pub use lockstep::Lockstep;
+pub use pipeline::Pipeline;
 pub use placer::{Extent, Locate, Placer};
+pub use pooled::{Cost, Idle, Pooled, Queued, Stopped, Work};
+pub use program::{Call, Deed, Program};
 pub use script::{Script, Step};
 pub use shared::Cached;
 pub use survey::{Survey, Waste, survey};

@@ -1,0 +1,312 @@
+//! A program on a pool over the simulated device.
+
+use std::sync::Arc;
+
+use pool_core::{
+    Block, Handle, Pool, PoolError, StreamId,
+    pool::{Arena, DeviceCalls, Location, PoolStats},
+};
+
+use super::program::{Deed, Program};
+use crate::device::{Access, Owner, SimDevice, SimError, SimStream};
+
+/// A [`Program`] with streams of its own on a [`Pool`] over the [`SimDevice`].
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{Pool, PoolConfig};
+/// use pool_mock::{Trace, device::{SimConfig, SimDevice}, replay::{Pooled, Program}};
+///
+/// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,100,0\nfree,0xa0,100,1\n";
+/// let program = Program::of(&Trace::read(log.as_bytes())?);
+/// let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+/// let mut pooled = Pooled::with_work(&pool, &program)?;
+/// assert_eq!(pooled.pass()?, 0);
+/// pool.device().assert_clean();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Pooled<'a, W: Work = Queued> {
+    pool: &'a Pool<SimDevice>,
+    program: &'a Program,
+    streams: Vec<(StreamId, SimStream)>,
+    slots: Vec<Option<Live<W>>>,
+}
+
+/// A live block.
+#[derive(Debug)]
+struct Live<W> {
+    handle: Handle,
+    /// The stream it was allocated on.
+    home: u32,
+    work: W,
+}
+
+/// What is done with a live block.
+pub trait Work: Sized {
+    /// A block was handed out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pooled::pass`].
+    fn begin(pool: &Pool<SimDevice>, block: &Block) -> Result<Self, Stopped>;
+
+    /// Queues work that uses all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pooled::pass`].
+    fn queue(
+        &self,
+        device: &SimDevice,
+        stream: SimStream,
+        access: Access,
+    ) -> Result<(), Stopped>;
+
+    /// Has what is queued on one stream from now on wait for what is queued on another.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pooled::pass`].
+    fn order(device: &SimDevice, before: SimStream, after: SimStream) -> Result<(), Stopped>;
+}
+
+/// Nothing is done: the time of a pass is the pool's own.
+#[derive(Debug)]
+pub struct Idle;
+
+impl Work for Idle {
+    #[inline(always)]
+    fn begin(_: &Pool<SimDevice>, _: &Block) -> Result<Self, Stopped> {
+        Ok(Self)
+    }
+
+    #[inline(always)]
+    fn queue(&self, _: &SimDevice, _: SimStream, _: Access) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn order(_: &SimDevice, _: SimStream, _: SimStream) -> Result<(), Stopped> {
+        Ok(())
+    }
+}
+
+/// Work is queued, for an owner that the block alone has.
+#[derive(Debug)]
+pub struct Queued {
+    arena: Arc<Arena<SimDevice>>,
+    offset_bytes: u64,
+    size_bytes: u64,
+    owner: Owner,
+}
+
+impl Work for Queued {
+    fn begin(pool: &Pool<SimDevice>, block: &Block) -> Result<Self, Stopped> {
+        let Location { arena, offset_bytes, .. } =
+            pool.location(block.handle()).map_err(PoolError::from)?;
+        let owner = pool.device().new_owner();
+        Ok(Self { arena, offset_bytes, size_bytes: block.size_bytes(), owner })
+    }
+
+    fn queue(&self, device: &SimDevice, stream: SimStream, access: Access) -> Result<(), Stopped> {
+        let range = self.arena.range();
+        device.queue_use(stream, range, self.offset_bytes, self.size_bytes, self.owner, access)?;
+        Ok(())
+    }
+
+    fn order(device: &SimDevice, before: SimStream, after: SimStream) -> Result<(), Stopped> {
+        let fence = device.queue_record(before)?;
+        let waited = device.queue_wait(after, &fence);
+        device.discard_fence(fence);
+        Ok(waited?)
+    }
+}
+
+/// Why a replay stopped. A refusal for want of memory is no reason.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// The pool refused a call.
+    #[error(transparent)]
+    Pool(#[from] PoolError<SimError>),
+    /// The device refused work.
+    #[error("the device refuses work: {0}")]
+    Device(#[from] SimError),
+}
+
+impl<'a> Pooled<'a, Queued> {
+    /// The program, with streams that the pool makes for it, and with work: what the program
+    /// itself queues, a write of all of a block behind its allocation, and a read of it before its
+    /// free, on the stream that it was allocated on.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_work(pool: &'a Pool<SimDevice>, program: &'a Program) -> Result<Self, Stopped> {
+        Self::make(pool, program)
+    }
+}
+
+impl<'a> Pooled<'a, Idle> {
+    /// The program, with streams that the pool makes for it. No work is queued on them.
+    ///
+    /// # Errors
+    ///
+    /// The device has no more streams.
+    pub fn new(pool: &'a Pool<SimDevice>, program: &'a Program) -> Result<Self, Stopped> {
+        Self::make(pool, program)
+    }
+}
+
+impl<'a, W: Work> Pooled<'a, W> {
+    fn make(pool: &'a Pool<SimDevice>, program: &'a Program) -> Result<Self, Stopped> {
+        let mut streams = Vec::new();
+        for _ in 0..program.streams() {
+            let id = pool.create_stream()?;
+            let handle = pool.stream(id).ok_or(PoolError::UnknownStream(id))?;
+            streams.push((id, handle));
+        }
+        let mut slots = Vec::new();
+        slots.resize_with(program.slots() as usize, || None);
+        Ok(Self { pool, program, streams, slots })
+    }
+
+    /// Makes all calls of the program, then frees what is live; how many requests were refused.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the pool refuses for another reason than a want of memory, and a device that
+    /// takes no work.
+    pub fn pass(&mut self) -> Result<u64, Stopped> {
+        let failures = self.play()?;
+        self.clear()?;
+        Ok(failures)
+    }
+
+    /// Makes all calls of the program, and nothing else; how many requests were refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    #[inline]
+    pub fn play(&mut self) -> Result<u64, Stopped> {
+        let mut failures = 0;
+        for call in self.program.calls() {
+            failures += u64::from(!self.call(call.deed)?);
+        }
+        Ok(failures)
+    }
+
+    /// Makes all calls, up to the first refusal; false if there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    pub fn serves(&mut self) -> Result<bool, Stopped> {
+        for call in self.program.calls() {
+            if !self.call(call.deed)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Frees what is live, each block on its own stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    pub fn clear(&mut self) -> Result<(), Stopped> {
+        for slot in 0..self.program.slots() {
+            let home = self.slots[slot as usize].as_ref().map(|live| live.home);
+            if let Some(stream) = home {
+                self.call(Deed::Free { slot, stream })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one call; false if the pool has no memory for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    #[inline(always)]
+    pub fn call(&mut self, deed: Deed) -> Result<bool, Stopped> {
+        match deed {
+            Deed::Allocate { slot, stream, size_bytes } => {
+                let (id, queue) = self.streams[stream as usize];
+                let block = match self.pool.allocate_on(id, size_bytes) {
+                    Ok(block) => block,
+                    Err(PoolError::OutOfMemory { .. }) => return Ok(false),
+                    Err(error) => return Err(error.into()),
+                };
+                let work = W::begin(self.pool, &block)?;
+                work.queue(self.pool.device(), queue, Access::Write)?;
+                let live = Live { handle: block.handle(), home: stream, work };
+                self.slots[slot as usize] = Some(live);
+            }
+            Deed::Free { slot, stream } => {
+                let Some(live) = self.slots[slot as usize].take() else { return Ok(true) };
+                let home = self.streams[live.home as usize].1;
+                live.work.queue(self.pool.device(), home, Access::Read)?;
+                self.pool.free_on(self.streams[stream as usize].0, live.handle)?;
+            }
+            Deed::Use { slot, stream, access } => {
+                if let Some(live) = &self.slots[slot as usize] {
+                    let queue = self.streams[stream as usize].1;
+                    live.work.queue(self.pool.device(), queue, access)?;
+                }
+            }
+            Deed::Order { before, after } => {
+                let (before, after) = (self.streams[before as usize].1, self.streams[after as usize].1);
+                W::order(self.pool.device(), before, after)?;
+            }
+            Deed::Note { slot, stream } => {
+                if let Some(live) = &self.slots[slot as usize] {
+                    self.pool.record_use(live.handle, self.streams[stream as usize].0)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What a pass cost: the pool's own calls of the device, and what else it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Calls of the device.
+    pub calls: DeviceCalls,
+    /// Stretches that moved from stream to stream.
+    pub steals: u64,
+    /// Arenas that were added.
+    pub growths: u64,
+}
+
+impl Cost {
+    /// What was done between two looks at the pool's books.
+    #[must_use]
+    pub fn between(before: &PoolStats, after: &PoolStats) -> Self {
+        let (from, to) = (&before.calls, &after.calls);
+        let mut calls = DeviceCalls::default();
+        calls.records = to.records - from.records;
+        calls.queries = to.queries - from.queries;
+        calls.device_waits = to.device_waits - from.device_waits;
+        calls.host_waits = to.host_waits - from.host_waits;
+        calls.allocations = to.allocations - from.allocations;
+        calls.frees = to.frees - from.frees;
+        Self {
+            calls,
+            steals: after.steals - before.steals,
+            growths: after.growths - before.growths,
+        }
+    }
+
+    /// Waits of streams and of the host.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.calls.device_waits + self.calls.host_waits
+    }
+}
