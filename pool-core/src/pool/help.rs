@@ -62,6 +62,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) space: Owner,
     /// The last of the hub's fences that the asker waited for.
     pub(super) joined: u64,
+    /// Whether the pool has all that it may have: then memory is worth more than waits.
+    pub(super) tight: bool,
     /// The last call of the device that failed on the way.
     pub(super) failure: Option<Failed<D>>,
 }
@@ -85,7 +87,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let joined = asker.number().map_or(0, |number| {
             self.with_books(|books| books.streams.get(&number).map_or(0, |known| known.joined))
         });
-        let mut plea = Plea { asker, request, space, joined, failure: None };
+        let mut plea = Plea { asker, request, space, joined, tight: self.is_tight(), failure: None };
         if self.take_due() {
             self.drain(&mut plea.failure);
         }
@@ -218,7 +220,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
             let portion = (owned / PORTIONS_OF_OWNED).min(longest_bytes / 2);
-            if portion > size_bytes {
+            if portion > size_bytes && !plea.tight {
                 portions.push((portion & !(shape.bytes(1) - 1), align_bytes));
             }
         }
@@ -229,6 +231,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         portions.push((size_bytes, align_bytes));
         portions.retain(|&(portion, _)| portion >= size_bytes && portion <= longest_bytes);
         portions
+    }
+
+    /// Whether the pool has so much that it can hardly grow.
+    fn is_tight(&self) -> bool {
+        self.with_books(|books| {
+            books.limit_bytes.is_some_and(|limit| books.reserved_bytes.saturating_add(self.arena_bytes) > limit)
+        })
     }
 
     /// Bytes in spaces and caches that are not given out.

@@ -181,7 +181,7 @@ impl<T: Threads> Centre<T> {
     }
 
     /// Whether a shard is there.
-    fn has(&self, shard: u32) -> bool {
+    pub(crate) fn has(&self, shard: u32) -> bool {
         shard == RANGE
             || self.others.get(shard as usize - 1).is_some_and(|other| other.get().is_some())
     }

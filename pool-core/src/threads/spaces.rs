@@ -270,6 +270,9 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// What a space has.
     pub(crate) fn use_of(&self, space: Owner) -> SpaceUse {
+        if !self.inner().centre.has(space.0) {
+            return SpaceUse::default();
+        }
         let shape = self.shape();
         let guard = self.inner().centre.lock(space.0);
         let owned = guard.range.owned_granules().unwrap_or(0);
