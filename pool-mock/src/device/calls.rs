@@ -74,13 +74,13 @@ impl CallCounts {
         let by_kind = self
             .by_kind
             .iter()
-            .map(|(&call, &count)| (call, count - before.of(call)))
+            .map(|(&call, &count)| (call, count.saturating_sub(before.of(call))))
             .filter(|&(_, count)| count > 0)
             .collect();
         Self {
             by_kind,
-            total: self.total - before.total,
-            discards: self.discards - before.discards,
+            total: self.total.saturating_sub(before.total),
+            discards: self.discards.saturating_sub(before.discards),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Captures: streams whose work goes into a graph, and graphs that run it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::clock::{Actor, Clock, Point};
 use super::error::SimError;
@@ -57,7 +57,7 @@ pub(super) struct Graph {
     /// For each node whether one on another chain comes after it.
     is_shared: Vec<bool>,
     /// For each stream that was captured the chain that stands for it.
-    chains: HashMap<Actor, Actor>,
+    chains: BTreeMap<Actor, Actor>,
     /// The end of the last launch: the next one comes after it.
     last: Option<(Point, Clock)>,
 }
@@ -111,7 +111,7 @@ impl State {
         if !capture.is_joined() {
             return Err(SimError::Unjoined);
         }
-        let mut chains = HashMap::new();
+        let mut chains = BTreeMap::new();
         for node in &capture.nodes {
             chains.entry(node.stream).or_insert_with(|| {
                 let key = self.stream(node.stream).name.key;

@@ -449,7 +449,10 @@ impl Device for SimDevice {
         {
             // Nobody knows whether it still exists, so it does not.
             let mut state = self.lock();
-            if let Some(&actor) = state.handles.get(&stream.key) {
+            if let Some(&actor) = state.handles.get(&stream.key)
+                && state.stream(actor).origin == Origin::Created
+                && state.stream(actor).capture.is_none()
+            {
                 state.close(actor);
             }
         }

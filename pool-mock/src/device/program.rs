@@ -132,7 +132,8 @@ impl SimDevice {
     }
 
     /// Queues a call of the program's own, made from whichever thread runs the stream. It must
-    /// not call the device.
+    /// not call the device. Other threads that need the stream wait for it as the operating
+    /// system does, so it must not switch between the threads of a model checker.
     ///
     /// # Errors
     ///

@@ -100,7 +100,7 @@ impl State {
         let stream = &mut self.streams[actor as usize];
         stream.busy = false;
         stream.done += 1;
-        self.now += ITEM;
+        self.now = self.now.saturating_add(ITEM);
     }
 
     fn run_use(&mut self, queued: &Use) {
