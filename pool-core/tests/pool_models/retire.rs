@@ -1,0 +1,92 @@
+//! Streams that are retired while others' calls are about them.
+
+use pool_mock::device::Pacing;
+
+use crate::explore::{Order, Preemptions, Seen, explore};
+use crate::world::{PATIENT, World};
+
+/// A stream with free memory is retired, and what is done is taken back, while another stream
+/// takes the memory.
+fn retire_against_steal(order: Order, pacing: Pacing, stolen: &Seen, common: &Seen) {
+    let world = World::new(1, pacing, PATIENT);
+    let (old, new) = (world.stream(), world.stream());
+    let block = world.allocate(old, 1);
+    world.free(old, block);
+    let retire = move |world: World| {
+        world.pool.retire(old.id).unwrap();
+        world.pool.reclaim().unwrap();
+    };
+    let steal = move |world: World| world.try_allocate(new, 1).is_ok();
+    let ((), served) = order.race(world.clone(), retire, steal);
+    let steals = world.pool.stats().steals;
+    stolen.note_if(served && steals > 0);
+    common.note_if(served && steals == 0);
+    if !served {
+        world.allocate(new, 1);
+    }
+    world.finish();
+}
+
+/// Before the stream's work is done.
+#[test]
+fn a_retirement_against_a_steal() {
+    static STOLEN: Seen = Seen::new("stolen");
+    static COMMON: Seen = Seen::new("common by then");
+    explore("a_retirement_against_a_steal", Preemptions(2), &[&STOLEN], |order| {
+        retire_against_steal(order, Pacing::Idle, &STOLEN, &COMMON);
+    });
+}
+
+/// With work that is done at once, so that the space is soon nobody's.
+#[test]
+fn a_retirement_and_its_end_against_a_steal() {
+    static STOLEN: Seen = Seen::new("stolen");
+    static COMMON: Seen = Seen::new("common by then");
+    let name = "a_retirement_and_its_end_against_a_steal";
+    explore(name, Preemptions(3), &[&STOLEN, &COMMON], |order| {
+        retire_against_steal(order, Pacing::Eager, &STOLEN, &COMMON);
+    });
+}
+
+/// A block waits for a stream that is retired while another thread records what is waited for:
+/// it is free once the stream's work is done, not before, and not never.
+#[test]
+fn a_retirement_against_the_close_of_a_parcel() {
+    static RECORDED: Seen = Seen::new("recorded in the stream");
+    static ALL: Seen = Seen::new("recorded as it was retired");
+    let name = "a_retirement_against_the_close_of_a_parcel";
+    explore(name, Preemptions(2), &[&RECORDED, &ALL], |order| {
+        let world = World::new(1, Pacing::Idle, PATIENT);
+        let (owner, other) = (world.stream(), world.stream());
+        let block = world.allocate(owner, 1);
+        world.free(other, block);
+        let close = move |world: World| world.pool.reclaim().unwrap();
+        let retire = move |world: World| world.pool.retire(other.id).unwrap();
+        let (_, ()) = order.race(world.clone(), close, retire);
+        let records = world.pool.stats().calls.records;
+        RECORDED.note_if(records > 1);
+        ALL.note_if(records == 1);
+        world.allocate(owner, 1);
+        world.finish();
+    });
+}
+
+/// A block that a stream used is freed by its owner while that stream is retired.
+#[test]
+fn a_retirement_against_the_free_of_what_it_used() {
+    static EARLY: Seen = Seen::new("the owner waits for the retired stream");
+    let name = "a_retirement_against_the_free_of_what_it_used";
+    explore(name, Preemptions(2), &[&EARLY], |order| {
+        let world = World::new(1, Pacing::Idle, PATIENT);
+        let (owner, user) = (world.stream(), world.stream());
+        let block = world.allocate(owner, 1);
+        world.write(user, block);
+        world.pool.record_use(block.block.handle(), user.id).unwrap();
+        let free = move |world: World| world.free(owner, block);
+        let retire = move |world: World| world.pool.retire(user.id).unwrap();
+        let ((), ()) = order.race(world.clone(), free, retire);
+        world.allocate(owner, 1);
+        EARLY.note_if(world.pool.stats().calls.device_waits > 0);
+        world.finish();
+    });
+}
