@@ -4,6 +4,7 @@
 pub mod device;
 pub mod log;
 pub mod oracle;
+pub mod program;
 pub mod reference;
 pub mod replay;
 pub mod stress;

@@ -1,0 +1,453 @@
+//! Runs a program: makes its pool and device, its steps, and looks at what is left.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use pool_core::device::Capabilities;
+use pool_core::{Pool, PoolConfig, PoolError};
+
+use super::finding::{Fault, Finding};
+use super::generate::decode_operation;
+use super::operation::{Operation, Pace, Program, Shape};
+use super::platform::{self, ProgramThreads};
+use super::turns::{self, Turns};
+use super::world::World;
+use crate::device::{Pacing, SimConfig, SimDevice, SimError};
+
+/// How often the whole pool is gone through.
+const VERIFY_EACH: usize = 8;
+
+/// The most calls of the device that a step may make.
+const MOST_CALLS: u64 = 20_000;
+
+/// The number of the thread that meets others in the midst of their calls.
+const GUEST: usize = 7;
+
+/// What programs came to, so that a test can see that they did something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is a count of what its name says")]
+pub struct Tally {
+    pub served: u64,
+    pub refused: u64,
+    pub freed: u64,
+    pub uses: u64,
+    pub retired: u64,
+    pub captures: u64,
+    pub launches: u64,
+    pub failed_calls: u64,
+    pub steals: u64,
+    pub growths: u64,
+    pub meetings: u64,
+    pub released_bytes: u64,
+}
+
+impl Tally {
+    /// Adds another program's counts.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::program::Tally;
+    ///
+    /// let mut sum = Tally { served: 1, ..Tally::default() };
+    /// sum.add(&Tally { served: 2, ..Tally::default() });
+    /// assert_eq!(sum.served, 3);
+    /// ```
+    pub fn add(&mut self, other: &Self) {
+        self.served += other.served;
+        self.refused += other.refused;
+        self.freed += other.freed;
+        self.uses += other.uses;
+        self.retired += other.retired;
+        self.captures += other.captures;
+        self.launches += other.launches;
+        self.failed_calls += other.failed_calls;
+        self.steals += other.steals;
+        self.growths += other.growths;
+        self.meetings += other.meetings;
+        self.released_bytes += other.released_bytes;
+    }
+}
+
+/// What a call of the pool gives.
+pub(super) type Answer<T> = Result<T, PoolError<SimError>>;
+
+/// A program under way.
+pub(super) struct Run {
+    pub(super) device: SimDevice,
+    pub(super) pool: Pool<SimDevice, ProgramThreads>,
+    world: Mutex<World>,
+    tally: Mutex<Tally>,
+    /// Calls of the device in this step.
+    pub(super) calls: AtomicU64,
+    /// What guests do, while a call that they may meet is under way.
+    guests: Mutex<Guests>,
+    pub(super) shape: Shape,
+    /// Whether one thread makes all calls, so that the books can be known.
+    pub(super) alone: bool,
+}
+
+/// Calls of another thread in the midst of a call.
+#[derive(Debug)]
+struct Guests {
+    random: fastrand::Rng,
+    inside: bool,
+    fault: Option<Fault>,
+}
+
+/// Runs a program whose calls one thread makes, and looks at everything that it leaves.
+///
+/// # Errors
+///
+/// The first thing that the pool must not do and did.
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::program::{check, decode};
+///
+/// let tally = check(&decode(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 50]))?;
+/// assert!(tally.served > 0);
+/// # Ok::<(), pool_mock::program::Finding>(())
+/// ```
+pub fn check(program: &Program) -> Result<Tally, Finding> {
+    platform::end_threads();
+    let run = Run::start(&program.shape, true)?;
+    run.expect_guests();
+    let mut outcome = Ok(());
+    for (step, operation) in program.operations.iter().enumerate() {
+        run.calls.store(0, Ordering::Relaxed);
+        let done = run.step(operation).and_then(|()| run.look(step));
+        outcome = done.map_err(|fault| Finding { step: step + 1, fault });
+        if outcome.is_err() {
+            break;
+        }
+    }
+    run.device.clear_hooks();
+    let step = program.operations.len();
+    outcome.and_then(|()| run.end().map_err(|fault| Finding { step, fault }))
+}
+
+/// Runs a program over several threads, of which one at a time has its turn: it passes where the
+/// pool locks, or calls the device, as the seed says. The operations are dealt out in turn.
+///
+/// # Errors
+///
+/// The first thing that the pool must not do and did.
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::program::{check_threads, decode};
+///
+/// let tally = check_threads(&decode(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 50]), 2, 1)?;
+/// assert!(tally.served > 0);
+/// # Ok::<(), pool_mock::program::Finding>(())
+/// ```
+pub fn check_threads(program: &Program, threads: usize, seed: u64) -> Result<Tally, Finding> {
+    platform::end_threads();
+    let threads = threads.max(1);
+    let run = Run::start(&program.shape, false)?;
+    let weak = Arc::downgrade(&run);
+    run.device.on_call(move |_| {
+        if let Some(run) = weak.upgrade() {
+            run.count_call();
+        }
+        turns::may_pass();
+    });
+    run.device.after_call(|_| turns::may_pass());
+    let turns = Turns::new(threads, seed, [2, 8, 20, 50][seed as usize % 4]);
+    let fault: Mutex<Option<Finding>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for number in 0..threads {
+            let (run, turns, fault) = (&run, &turns, &fault);
+            scope.spawn(move || {
+                let entered = turns.enter(number);
+                let mine = program.operations.iter().enumerate().skip(number).step_by(threads);
+                for (step, operation) in mine {
+                    let failed = || fault.lock().unwrap_or_else(PoisonError::into_inner);
+                    if failed().is_some() {
+                        break;
+                    }
+                    run.calls.store(0, Ordering::Relaxed);
+                    let done = run.step(operation).and_then(|()| run.look_at_device());
+                    if let Err(found) = done {
+                        failed().get_or_insert(Finding { step: step + 1, fault: found });
+                    }
+                    turns::may_pass();
+                }
+                platform::end_threads();
+                drop(entered);
+            });
+        }
+    });
+    run.device.clear_hooks();
+    let step = program.operations.len();
+    let found = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.map_or(Ok(()), Err)?;
+    run.look(0).and_then(|()| run.end()).map_err(|fault| Finding { step, fault })
+}
+
+impl Run {
+    fn start(shape: &Shape, alone: bool) -> Result<Arc<Self>, Finding> {
+        let mut config = SimConfig::new()
+            .memory_bytes(shape.memory_bytes)
+            .misalign_bytes(shape.misalign_bytes)
+            .lists_streams(shape.lists_streams)
+            .pacing(pacing(shape.pace));
+        if !shape.stream_ids {
+            config = config.without(Capabilities::STREAM_IDS);
+        }
+        if shape.grows_in_capture {
+            config = config.with(Capabilities::GROWS_IN_CAPTURE);
+        }
+        if shape.free_waits {
+            config = config.with(Capabilities::FREE_WAITS);
+        }
+        let device = SimDevice::new(config);
+        let mut config = PoolConfig::new()
+            .initial_bytes(shape.initial_bytes)
+            .arena_bytes(shape.arena_bytes)
+            .cache_bytes(shape.cache_bytes)
+            .address_bytes(64 << 20)
+            .deferred(shape.deferred);
+        if let Some(limit_bytes) = shape.limit_bytes {
+            config = config.limit_bytes(limit_bytes);
+        }
+        let pool = Pool::on_platform(device.clone(), config);
+        let at_start = |fault| Finding { step: 0, fault };
+        let pool = pool.map_err(|error| at_start(Fault::unexpected("new", &error)))?;
+        let guests = Guests {
+            random: fastrand::Rng::with_seed(u64::from(shape.meetings) + shape.arena_bytes),
+            inside: true,
+            fault: None,
+        };
+        let run = Self {
+            device,
+            pool,
+            world: Mutex::new(World {
+                limit_bytes: shape.limit_bytes,
+                ceiling_bytes: u64::MAX,
+                ..World::default()
+            }),
+            tally: Mutex::default(),
+            calls: AtomicU64::new(0),
+            guests: Mutex::new(guests),
+            shape: *shape,
+            alone,
+        };
+        for _ in 0..shape.streams {
+            run.step(&Operation::Create).map_err(at_start)?;
+        }
+        Ok(Arc::new(run))
+    }
+
+    /// The program's own knowledge; never held over a call of the pool.
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tally(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has another thread make a call of its own in the midst of some of the pool's calls of the
+    /// device: no lock is held then, so the pool must bear it.
+    fn expect_guests(self: &Arc<Self>) {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        self.device.on_call(move |_| {
+            if let Some(run) = weak.upgrade() {
+                run.count_call();
+                run.meet();
+            }
+        });
+        if self.shape.meetings == 0 {
+            return;
+        }
+        let weak: Weak<Self> = Arc::downgrade(self);
+        self.device.after_call(move |_| {
+            if let Some(run) = weak.upgrade() {
+                run.meet();
+            }
+        });
+        self.guests().inside = false;
+    }
+
+    /// A step that makes no end of calls would be no finding otherwise.
+    fn count_call(&self) {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        assert!(calls < MOST_CALLS, "a step makes {MOST_CALLS} calls of the device");
+    }
+
+    fn meet(&self) {
+        let mut guests = self.guests();
+        if guests.inside || guests.random.u8(..100) >= self.shape.meetings {
+            return;
+        }
+        guests.inside = true;
+        let mut record = [0; super::generate::RECORD_BYTES];
+        guests.random.fill(&mut record);
+        // Allocations, uses, and frees.
+        record[0] = guests.random.u8(..152);
+        drop(guests);
+        if let Some(host) = platform::switch_thread(GUEST) {
+            let done = self.step(&decode_operation(&self.shape, record));
+            platform::switch_thread(host);
+            self.tally(|tally| tally.meetings += 1);
+            let mut guests = self.guests();
+            guests.inside = false;
+            guests.fault = guests.fault.take().or(done.err());
+        } else {
+            self.guests().inside = false;
+        }
+    }
+
+    /// A call that no other thread may meet.
+    pub(super) fn without_guests<R>(&self, call: impl FnOnce() -> R) -> R {
+        let inside = core::mem::replace(&mut self.guests().inside, true);
+        let result = call();
+        self.guests().inside = inside;
+        result
+    }
+
+    /// Whether no call of another thread is under way.
+    pub(super) fn is_alone(&self) -> bool {
+        let expects = self.shape.meetings > 0;
+        self.alone && !(expects && self.guests().inside)
+    }
+
+    /// How many calls guests have made: whoever asks twice knows whether one was met.
+    pub(super) fn meetings(&self) -> u64 {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).meetings
+    }
+
+    /// Looks at everything after a step.
+    fn look(&self, step: usize) -> Result<(), Fault> {
+        if let Some(fault) = self.guests().fault.take() {
+            return Err(fault);
+        }
+        self.look_at_device()?;
+        let stats = self.pool.stats();
+        let (live_bytes, live_blocks, tags, limit_bytes, streams) = {
+            let world = self.world();
+            let streams = world.streams.iter().filter(|stream| stream.id.is_some()).count() as u64;
+            (world.live_bytes, world.live_blocks, world.tag_bytes, world.limit_bytes, streams)
+        };
+        for (figure, got, expected) in [
+            ("live_bytes", stats.live_bytes, live_bytes),
+            ("live_blocks", stats.live_blocks, live_blocks),
+            ("streams", stats.streams, streams),
+        ] {
+            Fault::differs(figure, got, expected)?;
+        }
+        for (tag, &bytes) in tags.iter().enumerate() {
+            let tag = pool_core::Tag(tag as u32);
+            Fault::differs("tag_live_bytes", self.pool.tag_live_bytes(tag), bytes)?;
+        }
+        let sum = stats.live_bytes + stats.cached_bytes + stats.deferred_bytes + stats.free_bytes;
+        Fault::differs("live, cached, deferred and free bytes", sum, stats.reserved_bytes)?;
+        let held_bytes = self.device.balance().bytes;
+        Fault::differs("reserved_bytes", stats.reserved_bytes, held_bytes)?;
+        let (got, mut world) = (stats.reserved_bytes, self.world());
+        if got > world.ceiling_bytes {
+            let expected = world.ceiling_bytes;
+            return Err(Fault::Books { figure: "reserved_bytes over the limit", got, expected });
+        }
+        world.ceiling_bytes = limit_bytes.map_or(u64::MAX, |limit| limit.max(got));
+        drop(world);
+        if step.is_multiple_of(VERIFY_EACH) {
+            self.pool.verify().map_err(Fault::Verify)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn look_at_device(&self) -> Result<(), Fault> {
+        let violations = self.device.violations();
+        if violations.is_empty() { Ok(()) } else { Err(Fault::Device(violations)) }
+    }
+
+    /// Undoes everything, and looks at what is left.
+    fn end(self: Arc<Self>) -> Result<Tally, Fault> {
+        self.device.clear_faults();
+        self.end_captures()?;
+        if !self.shape.abrupt_end {
+            self.undo()?;
+        }
+        self.look_at_device()?;
+        let stats = self.pool.stats();
+        self.tally(|tally| (tally.steals, tally.growths) = (stats.steals, stats.growths));
+        self.world().drop_all(&self.device);
+        let Some(run) = Arc::into_inner(self) else { return Ok(Tally::default()) };
+        let Self { device, pool, tally, .. } = run;
+        platform::end_threads();
+        drop(pool);
+        device.run_all();
+        let violations = device.violations();
+        if !violations.is_empty() {
+            return Err(Fault::Device(violations));
+        }
+        let balance = device.balance();
+        if !balance.is_zero() {
+            return Err(Fault::Left(balance));
+        }
+        Ok(tally.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn undo(&self) -> Result<(), Fault> {
+        while self.world().blocks.last().is_some() {
+            self.step(&Operation::Free {
+                block: 0,
+                release: super::operation::Release::AtHome,
+                last_use: false,
+            })?;
+        }
+        loop {
+            let last = self.world().graphs.last().map(|graph| graph.id);
+            let Some(graph) = last else { break };
+            self.release_graph(graph)?;
+        }
+        loop {
+            let known = self.world().pick_stream(0, |stream| stream.id.is_some()).map(|s| s.number);
+            let Some(number) = known else { break };
+            self.retire(number)?;
+        }
+        self.look(0)?;
+        let trimmed = self.pool.trim_waiting(0);
+        trimmed.map_err(|error| Fault::unexpected("trim_waiting", &error))?;
+        let stats = self.pool.stats();
+        for (figure, got) in [
+            ("live_bytes at the end", stats.live_bytes),
+            ("deferred_bytes at the end", stats.deferred_bytes),
+            ("cached_bytes at the end", stats.cached_bytes),
+            ("reserved_bytes at the end", stats.reserved_bytes),
+            ("streams at the end", stats.streams),
+        ] {
+            Fault::differs(figure, got, 0)?;
+        }
+        self.pool.verify().map_err(Fault::Verify)
+    }
+}
+
+impl Fault {
+    pub(super) fn unexpected(call: &'static str, error: &PoolError<SimError>) -> Self {
+        Self::Unexpected { call, error: error.to_string() }
+    }
+
+    pub(super) fn differs(figure: &'static str, got: u64, expected: u64) -> Result<(), Self> {
+        if got == expected { Ok(()) } else { Err(Self::Books { figure, got, expected }) }
+    }
+}
+
+/// When work runs.
+pub(super) fn pacing(pace: Pace) -> Pacing {
+    match pace {
+        Pace::Eager => Pacing::Eager,
+        Pace::Idle => Pacing::Idle,
+        Pace::Lag(items) => Pacing::Lag(items.into()),
+        Pace::Random(seed) => Pacing::Random(seed.into()),
+    }
+}
