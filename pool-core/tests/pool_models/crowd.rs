@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use pool_core::{Deferred, PoolConfig};
-use pool_mock::device::Pacing;
+use pool_mock::device::{Pacing, SimStream, StreamKind};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::Mutex;
@@ -30,6 +30,7 @@ struct Tally {
     refused: AtomicU64,
     foreign: AtomicU64,
     nameless: AtomicU64,
+    raw: AtomicU64,
     retired: AtomicU64,
     trimmed: AtomicU64,
     steals: AtomicU64,
@@ -41,8 +42,9 @@ struct Crowd {
     world: World,
     /// Blocks that wait for whoever takes them, and the stream that used them last.
     passed: Mutex<Vec<(Held, Stream)>>,
-    /// A stream that lasts, for all.
+    /// A stream that lasts, for all, and one that the pool does not know.
     common: Stream,
+    raw: SimStream,
     tally: Arc<Tally>,
 }
 
@@ -51,7 +53,8 @@ impl Crowd {
         let config = PoolConfig::new().arena_bytes(2 * GRANULE).limit_bytes(GRANULES * GRANULE);
         let world = World::of(config, pacing, deferred);
         let common = world.stream();
-        Arc::new(Self { world, passed: Mutex::new(Vec::new()), common, tally })
+        let raw = world.device.open_stream(StreamKind::NonBlocking);
+        Arc::new(Self { world, passed: Mutex::new(Vec::new()), common, raw, tally })
     }
 
     fn count(&self, what: impl Fn(&Tally) -> &AtomicU64, times: u64) {
@@ -60,7 +63,7 @@ impl Crowd {
 
     /// Frees a block on a stream, or on none, in one of the ways that there are.
     fn free(&self, on: Stream, held: Held) {
-        match thread_rng().gen_range(0..6) {
+        match thread_rng().gen_range(0..7) {
             0 => {
                 self.world.write(on, held);
                 self.world.pool.free(held.block.handle()).unwrap();
@@ -71,6 +74,11 @@ impl Crowd {
                 self.world.pool.record_use(held.block.handle(), self.common.id).unwrap();
                 self.world.write(self.common, held);
                 self.world.free(on, held);
+            }
+            2 => {
+                self.world.write_by(self.raw, held);
+                self.world.pool.free_on(&self.raw, held.block.handle()).unwrap();
+                self.count(|tally| &tally.raw, 1);
             }
             _ => self.world.free(on, held),
         }
@@ -184,13 +192,14 @@ fn run(name: &str, scheduler: impl Scheduler + 'static, threads: u32, steps: u32
         let crowd = Arc::into_inner(crowd).expect("all threads have ended");
         crowd.world.finish();
     });
-    let Tally { schedules, served, refused, foreign, nameless, .. } = &*tally;
+    let Tally { schedules, served, refused, foreign, nameless, raw, .. } = &*tally;
     let Tally { retired, trimmed, steals, waits, .. } = &*tally;
     let counts = [
         ("served", served),
         ("refused", refused),
         ("freed by others", foreign),
         ("freed on no stream", nameless),
+        ("freed on an unknown one", raw),
         ("retired", retired),
         ("trimmed", trimmed),
         ("stolen", steals),

@@ -3,7 +3,7 @@
 use pool_core::Deferred;
 use pool_mock::device::Pacing;
 
-use crate::explore::{Preemptions, Seen, explore};
+use crate::explore::{Bound, Seen, explore};
 use crate::world::World;
 
 /// A thread frees a block by another stream than its owner's, one takes back what is done, and
@@ -13,7 +13,7 @@ fn the_end_of_a_pool_against_a_reclaim() {
     static HERE: Seen = Seen::new("ended by the free");
     static THERE: Seen = Seen::new("ended by the reclaim");
     let name = "the_end_of_a_pool_against_a_reclaim";
-    explore(name, Preemptions(2), &[&HERE, &THERE], |order| {
+    explore(name, Bound::Preemptions(4), &[&HERE, &THERE], |order| {
         let world = World::new(1, Pacing::Idle, Deferred::AtOnce);
         let device = world.device.clone();
         let (owner, other) = (world.stream(), world.stream());

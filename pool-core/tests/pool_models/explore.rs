@@ -24,9 +24,14 @@ impl Seen {
     }
 }
 
-/// How often a thread is interrupted at most, apart from where it waits.
+/// How much of a model is explored.
 #[derive(Clone, Copy)]
-pub(crate) struct Preemptions(pub(crate) usize);
+pub(crate) enum Bound {
+    /// Every order.
+    None,
+    /// Every order in which threads are interrupted so often at most, apart from where they wait.
+    Preemptions(usize),
+}
 
 /// A thread of a model, with a stack that a whole pool can be made on.
 fn spawn<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
@@ -72,7 +77,7 @@ impl Order {
 /// demands that there were several and that all of `seen` happened in some.
 pub(crate) fn explore(
     name: &str,
-    bound: Preemptions,
+    bound: Bound,
     seen: &[&'static Seen],
     scenario: impl Fn(Order) + Send + Sync + 'static,
 ) {
@@ -83,7 +88,10 @@ pub(crate) fn explore(
     }
     (builder.max_permutations, builder.max_duration) = (None, None);
     builder.max_branches = 50_000;
-    builder.preemption_bound = Some(bound.0);
+    builder.preemption_bound = match bound {
+        Bound::None => None,
+        Bound::Preemptions(most) => Some(most),
+    };
     let executions = Arc::new(AtomicU64::new(0));
     let scenario = Arc::new(scenario);
     let start = Instant::now();
@@ -97,7 +105,8 @@ pub(crate) fn explore(
         });
     }
     let executions = executions.load(Relaxed);
-    print!("model {name}: {executions} executions, bound {}, {:.2?}", bound.0, start.elapsed());
+    let bound = builder.preemption_bound.map_or("none".into(), |most| format!("{most}"));
+    print!("model {name}: {executions} executions, bound {bound}, {:.2?}", start.elapsed());
     for Seen(what, times) in seen {
         print!("; {what} {}", times.load(Relaxed));
     }

@@ -2,7 +2,7 @@
 
 use pool_mock::device::Pacing;
 
-use crate::explore::{Preemptions, Seen, explore};
+use crate::explore::{Bound, Seen, explore};
 use crate::world::{Held, PATIENT, Stream, World};
 
 /// Uses and frees a block, and has all free memory put together.
@@ -18,7 +18,7 @@ fn a_gather_against_a_free_and_another_gather() {
     static SERVED: Seen = Seen::new("served");
     static REFUSED: Seen = Seen::new("refused");
     let name = "a_gather_against_a_free_and_another_gather";
-    explore(name, Preemptions(2), &[&SERVED, &REFUSED], |order| {
+    explore(name, Bound::Preemptions(2), &[&SERVED, &REFUSED], |order| {
         let world = World::new(2, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
@@ -40,7 +40,7 @@ fn a_gather_against_a_free_and_another_gather() {
 fn a_join_against_a_gather() {
     static SERVED: Seen = Seen::new("served");
     static REFUSED: Seen = Seen::new("refused");
-    explore("a_join_against_a_gather", Preemptions(2), &[&SERVED, &REFUSED], |order| {
+    explore("a_join_against_a_gather", Bound::Preemptions(2), &[&SERVED, &REFUSED], |order| {
         let world = World::new(2, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
@@ -53,6 +53,26 @@ fn a_join_against_a_gather() {
         if !served {
             world.allocate(new, 2);
         }
+        world.finish();
+    });
+}
+
+/// Two threads take common memory for one stream: neither has it before their stream waits.
+#[test]
+fn two_joins_of_one_stream() {
+    static ONE: Seen = Seen::new("one wait");
+    static TWO: Seen = Seen::new("two waits");
+    explore("two_joins_of_one_stream", Bound::Preemptions(3), &[&ONE, &TWO], |order| {
+        let world = World::new(2, Pacing::Idle, PATIENT);
+        let (old, new) = (world.stream(), world.stream());
+        let block = world.allocate(old, 2);
+        free_and_gather(&world, old, block);
+        let allocate = move |world: World| world.allocate(new, 1);
+        let (one, other) = order.race(world.clone(), allocate, allocate);
+        assert_ne!(one.block.offset_bytes(), other.block.offset_bytes(), "one block for two");
+        let waits = world.pool.stats().calls.device_waits;
+        ONE.note_if(waits == 1);
+        TWO.note_if(waits == 2);
         world.finish();
     });
 }

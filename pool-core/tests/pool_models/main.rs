@@ -2,7 +2,8 @@
 //! pool over the simulated device, whose detector judges every order.
 //!
 //! - `--cfg loom`: small scenarios of two threads, each explored in every order that its bound
-//!   allows: `steal`, `gather`, `reclaim`, `retire`, `notes`, `growth`, `end`.
+//!   allows: `steal`, `gather`, `reclaim`, `retire`, `notes`, `growth`, `capture`,
+//!   `end`.
 //! - `--cfg shuttle`: `crowd` has more threads than can be explored, in many random orders.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p pool-core --test pool_models --features alloc` runs the
@@ -21,6 +22,8 @@
 #[cfg(all(shuttle, not(loom)))]
 mod crowd;
 
+#[cfg(loom)]
+mod capture;
 #[cfg(loom)]
 mod end;
 #[cfg(loom)]

@@ -2,7 +2,7 @@
 
 use pool_mock::device::Pacing;
 
-use crate::explore::{Preemptions, Seen, explore};
+use crate::explore::{Bound, Seen, explore};
 use crate::world::{PATIENT, World};
 
 /// Two threads free a block that a further stream uses: one of them does, and its memory waits
@@ -12,7 +12,7 @@ fn two_frees_of_a_block_with_a_further_use() {
     static ONE: Seen = Seen::new("one frees it");
     static OTHER: Seen = Seen::new("the other frees it");
     let name = "two_frees_of_a_block_with_a_further_use";
-    explore(name, Preemptions(3), &[&ONE, &OTHER], |order| {
+    explore(name, Bound::None, &[&ONE, &OTHER], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
@@ -35,7 +35,7 @@ fn two_frees_of_a_block_with_a_further_use() {
 fn a_use_against_a_free() {
     static NOTED: Seen = Seen::new("noted");
     static GONE: Seen = Seen::new("gone");
-    explore("a_use_against_a_free", Preemptions(3), &[&NOTED, &GONE], |order| {
+    explore("a_use_against_a_free", Bound::None, &[&NOTED, &GONE], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);

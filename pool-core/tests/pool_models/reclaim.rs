@@ -3,7 +3,7 @@
 use pool_core::Deferred;
 use pool_mock::device::Pacing;
 
-use crate::explore::{Preemptions, Seen, explore};
+use crate::explore::{Bound, Seen, explore};
 use crate::world::{PATIENT, World};
 
 /// A block is freed by another stream than its owner's, and recorded at once, while its owner
@@ -13,7 +13,7 @@ fn a_deferred_free_against_the_owners_wait() {
     static SERVED: Seen = Seen::new("served");
     static REFUSED: Seen = Seen::new("refused");
     let name = "a_deferred_free_against_the_owners_wait";
-    explore(name, Preemptions(2), &[&SERVED, &REFUSED], |order| {
+    explore(name, Bound::Preemptions(3), &[&SERVED, &REFUSED], |order| {
         let world = World::new(1, Pacing::Idle, Deferred::AtOnce);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
@@ -38,7 +38,7 @@ fn a_deferred_free_against_the_owners_wait() {
 fn a_deferred_free_against_the_poll() {
     static EARLY: Seen = Seen::new("the poll came first");
     static FREED: Seen = Seen::new("the poll freed it");
-    explore("a_deferred_free_against_the_poll", Preemptions(3), &[&EARLY, &FREED], |order| {
+    explore("a_deferred_free_against_the_poll", Bound::None, &[&EARLY, &FREED], |order| {
         let world = World::new(1, Pacing::Eager, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
@@ -60,7 +60,7 @@ fn a_deferred_free_against_the_poll() {
 fn two_reclaims_of_one_parcel() {
     static ONE: Seen = Seen::new("one freed it");
     static OTHER: Seen = Seen::new("the other freed it");
-    explore("two_reclaims_of_one_parcel", Preemptions(3), &[&ONE, &OTHER], |order| {
+    explore("two_reclaims_of_one_parcel", Bound::Preemptions(4), &[&ONE, &OTHER], |order| {
         let world = World::new(1, Pacing::Eager, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);

@@ -2,7 +2,7 @@
 
 use pool_mock::device::Pacing;
 
-use crate::explore::{Order, Preemptions, Seen, explore};
+use crate::explore::{Bound, Order, Seen, explore};
 use crate::world::{PATIENT, World};
 
 /// A stream with free memory is retired, and what is done is taken back, while another stream
@@ -32,7 +32,7 @@ fn retire_against_steal(order: Order, pacing: Pacing, stolen: &Seen, common: &Se
 fn a_retirement_against_a_steal() {
     static STOLEN: Seen = Seen::new("stolen");
     static COMMON: Seen = Seen::new("common by then");
-    explore("a_retirement_against_a_steal", Preemptions(2), &[&STOLEN], |order| {
+    explore("a_retirement_against_a_steal", Bound::Preemptions(3), &[&STOLEN], |order| {
         retire_against_steal(order, Pacing::Idle, &STOLEN, &COMMON);
     });
 }
@@ -43,7 +43,7 @@ fn a_retirement_and_its_end_against_a_steal() {
     static STOLEN: Seen = Seen::new("stolen");
     static COMMON: Seen = Seen::new("common by then");
     let name = "a_retirement_and_its_end_against_a_steal";
-    explore(name, Preemptions(3), &[&STOLEN, &COMMON], |order| {
+    explore(name, Bound::Preemptions(3), &[&STOLEN, &COMMON], |order| {
         retire_against_steal(order, Pacing::Eager, &STOLEN, &COMMON);
     });
 }
@@ -55,7 +55,7 @@ fn a_retirement_against_the_close_of_a_parcel() {
     static RECORDED: Seen = Seen::new("recorded in the stream");
     static ALL: Seen = Seen::new("recorded as it was retired");
     let name = "a_retirement_against_the_close_of_a_parcel";
-    explore(name, Preemptions(2), &[&RECORDED, &ALL], |order| {
+    explore(name, Bound::None, &[&RECORDED, &ALL], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
@@ -76,7 +76,7 @@ fn a_retirement_against_the_close_of_a_parcel() {
 fn a_retirement_against_the_free_of_what_it_used() {
     static EARLY: Seen = Seen::new("the owner waits for the retired stream");
     let name = "a_retirement_against_the_free_of_what_it_used";
-    explore(name, Preemptions(2), &[&EARLY], |order| {
+    explore(name, Bound::None, &[&EARLY], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);

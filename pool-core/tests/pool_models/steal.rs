@@ -2,7 +2,7 @@
 
 use pool_mock::device::Pacing;
 
-use crate::explore::{Preemptions, Seen, explore};
+use crate::explore::{Bound, Seen, explore};
 use crate::world::{PATIENT, World};
 
 /// A stream frees a block, whose memory another takes from it: behind a fence of all that came
@@ -12,7 +12,7 @@ fn a_steal_against_a_free_on_the_old_stream() {
     static STOLEN: Seen = Seen::new("stolen");
     static REFUSED: Seen = Seen::new("refused");
     let name = "a_steal_against_a_free_on_the_old_stream";
-    explore(name, Preemptions(2), &[&STOLEN, &REFUSED], |order| {
+    explore(name, Bound::None, &[&STOLEN, &REFUSED], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 1);
@@ -35,7 +35,7 @@ fn a_steal_against_an_allocation_on_the_new_stream() {
     static ONE: Seen = Seen::new("one steal");
     static TWO: Seen = Seen::new("two steals");
     let name = "a_steal_against_an_allocation_on_the_new_stream";
-    explore(name, Preemptions(2), &[&ONE, &TWO], |order| {
+    explore(name, Bound::Preemptions(3), &[&ONE, &TWO], |order| {
         let world = World::new(2, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 2);

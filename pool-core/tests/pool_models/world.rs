@@ -8,7 +8,6 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(all(shuttle, not(loom)))]
 use shuttle::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use pool_core::pool::Arena;
 use pool_core::threads::ModelThreads;
 use pool_core::{Block, Deferred, Pool, PoolConfig, PoolError, StreamId};
 use pool_mock::device::{Access, Owner, Pacing, SimConfig, SimDevice, SimError, SimStream};
@@ -85,15 +84,17 @@ impl World {
 
     /// A stream writes a block: a use that nobody else's may meet.
     pub(crate) fn write(&self, on: Stream, held: Held) {
-        let location = self.pool.location(held.block.handle()).unwrap();
-        self.write_at(on, &location.arena, location.offset_bytes, held);
+        self.write_by(on.raw, held);
     }
 
-    fn write_at(&self, on: Stream, arena: &Arc<Arena<SimDevice>>, offset_bytes: u64, held: Held) {
-        self.turn();
+    /// The same on a stream that the pool need not know.
+    pub(crate) fn write_by(&self, on: SimStream, held: Held) {
+        let location = self.pool.location(held.block.handle()).unwrap();
+        let (range, offset_bytes) = (location.arena.range(), location.offset_bytes);
         let size_bytes = held.block.size_bytes();
+        self.turn();
         self.device
-            .queue_use(on.raw, arena.range(), offset_bytes, size_bytes, held.owner, Access::Write)
+            .queue_use(on, range, offset_bytes, size_bytes, held.owner, Access::Write)
             .unwrap();
     }
 
