@@ -78,6 +78,9 @@ pub enum Failure<E> {
     /// The device has no such call: its [capabilities](super::Capabilities) say so.
     #[error("the device has no call {0}")]
     Unsupported(Call),
+    /// The device was lost in an earlier call, or is no more: it was not called.
+    #[error("the device is lost")]
+    Lost,
     /// The device refused.
     #[error("{0}")]
     Device(E),

@@ -476,7 +476,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Captured { graph, .. } => Some(*graph),
             _ => None,
         };
-        if raw_origin.is_none() && graph.is_none() && tag.is_none() {
+        // Of a space that is not the stream's own: who uses the block has to be known by itself.
+        let user = match asker {
+            Asker::Known { number, space, .. } => {
+                let own = space.filter(|_| self.shared.space_of(block.handle()).ok() == *space);
+                if own.is_some() { None } else { Some(*number) }
+            }
+            _ => None,
+        };
+        if raw_origin.is_none() && graph.is_none() && tag.is_none() && user.is_none() {
             return Ok(*block);
         }
         let more = block.size_bytes() - request.size_bytes;
@@ -489,6 +497,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let noted = self.notes.change(block.handle(), |note| {
             note.raw_origin = raw_origin;
+            note.uses.extend(user);
             note.graph = graph;
             note.tag = tag;
         });
@@ -503,7 +512,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Takes a block back that was allocated just now, and that no work uses.
-    fn undo(&self, handle: Handle) {
+    pub(super) fn undo(&self, handle: Handle) {
         if let Ok(block) = self.shared.set_aside(handle) {
             self.shared.put_back(block);
         }

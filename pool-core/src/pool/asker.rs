@@ -86,8 +86,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         handle: &D::Stream,
     ) -> Result<Option<GraphId>, PoolError<D::Error>> {
-        let capture = self.device.capture_id(handle);
-        let capture = capture.map_err(|failure| self.failed(Call::CaptureId, failure))?;
+        let capture = self.call(Call::CaptureId, |device| device.capture_id(handle))?;
         let Some(capture_id) = capture else { return Ok(None) };
         let key = self.device.stream_key(handle);
         let graph = self.with_books(|books| {
@@ -136,7 +135,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// A space that nobody holds, for somebody.
-    pub(super) fn new_space(&self, holder: Holder<D>) -> Option<Owner> {
+    pub(super) fn new_space(&self, holder: Holder) -> Option<Owner> {
         self.retire_empty_spaces();
         let place = self.with_books(|books| {
             let free = books.spaces.iter().skip(CLEAN.0 as usize + 1);
@@ -147,11 +146,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(Owner(place as u32))
         })?;
         if self.shared.make_space(place, &self.shared_config).is_err() {
-            self.with_books(|books| {
-                if let Some(slot) = books.spaces.get_mut(place.0 as usize) {
-                    *slot = Holder::Nobody;
-                }
-            });
+            self.with_books(|books| books.set_holder(place, Holder::Nobody));
             return None;
         }
         Some(place)

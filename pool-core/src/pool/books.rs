@@ -1,7 +1,6 @@
 //! What a pool knows beside its blocks, under one lock: streams and their spaces, fences, parcels,
 //! arenas, graphs. Nothing on the way of a hit takes it, and no device is called under it.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
@@ -9,9 +8,12 @@ use hashbrown::HashMap;
 use super::arenas::Arenas;
 use super::fence::Shared;
 use super::parcel::Parcel;
-use super::sabotage::KEEPS_SERIAL;
+use super::plenty::Plenty;
+use super::sources::{Joined, Sources, has_fence};
+use super::stains::Stains;
 use super::stream::GraphId;
 use crate::device::Device;
+use crate::range::Stretch;
 use crate::threads::{Aside, Owner};
 
 /// A stream that the pool knows.
@@ -21,8 +23,8 @@ pub(crate) struct Known<D: Device> {
     pub(crate) space: Option<Owner>,
     /// Whether the pool made it.
     pub(crate) own: bool,
-    /// The last of the hub's fences that it waited for.
-    pub(crate) joined: u64,
+    /// What it waited for.
+    pub(crate) joined: Joined,
     /// Calls of the device that name it and are under way.
     pub(crate) busy: u32,
     /// Whether it is about to be retired: no call names it any more.
@@ -30,7 +32,8 @@ pub(crate) struct Known<D: Device> {
 }
 
 /// Whose a space is, and with that what its free memory waits for.
-pub(crate) enum Holder<D: Device> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
     /// Nobody's: it has nothing.
     Nobody,
     /// Requests' that name no stream. It waits for nothing.
@@ -39,16 +42,8 @@ pub(crate) enum Holder<D: Device> {
     Stream(u32),
     /// A graph's, for one stream of its capture.
     Graph,
-    /// A stream's or a graph's that is gone. It waits for fences.
-    Gone(Vec<Shared<D>>),
-}
-
-/// A fence that the hub's memory is behind.
-pub(crate) struct HubFence<D: Device> {
-    pub(crate) fence: Shared<D>,
-    /// The stream in which it was recorded: that one need not wait.
-    pub(crate) by: Option<u32>,
-    pub(crate) serial: u64,
+    /// A stream's or a graph's that is gone. It waits for what is left of that: a source.
+    Gone(u32),
 }
 
 /// A capture that was announced.
@@ -79,9 +74,10 @@ pub(crate) struct Books<D: Device> {
     pub(crate) keys: HashMap<u64, u32>,
     pub(crate) next_number: u32,
     /// The holder of each space, by its number; the hub's is not used.
-    pub(crate) spaces: Vec<Holder<D>>,
-    pub(crate) hub: Vec<HubFence<D>>,
-    pub(crate) hub_serial: u64,
+    pub(crate) spaces: Vec<Holder>,
+    /// What the hub's free memory waits for.
+    pub(crate) stains: Stains,
+    pub(crate) sources: Sources<D>,
     pub(crate) open: Vec<Parcel<D>>,
     pub(crate) closed: Vec<Parcel<D>>,
     /// Blocks and bytes of parcels that a thread has in its hands.
@@ -94,7 +90,12 @@ pub(crate) struct Books<D: Device> {
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
+    pub(crate) plenty: Plenty,
     pub(crate) captures: Vec<Capture>,
+    /// Calls of the device under way that a capture forbids.
+    pub(crate) uncapturable: u32,
+    /// Where the next poll begins among all fences.
+    pub(crate) polled: usize,
     pub(crate) graphs: HashMap<GraphId, Graph>,
     /// Fences that nobody needs any more, to be dropped when the lock is open.
     pub(crate) garbage: Vec<Shared<D>>,
@@ -107,8 +108,8 @@ impl<D: Device> Books<D> {
             keys: HashMap::new(),
             next_number: 1,
             spaces: (0..spaces).map(|_| Holder::Nobody).collect(),
-            hub: Vec::new(),
-            hub_serial: 0,
+            stains: Stains::default(),
+            sources: Sources::new(),
             open: Vec::new(),
             closed: Vec::new(),
             in_hand_blocks: 0,
@@ -118,20 +119,23 @@ impl<D: Device> Books<D> {
             reserved_bytes: 0,
             peak_reserved_bytes: 0,
             limit_bytes,
+            plenty: Plenty::default(),
             captures: Vec::new(),
+            uncapturable: 0,
+            polled: 0,
             graphs: HashMap::new(),
             garbage: Vec::new(),
         }
     }
 
-    pub(crate) fn holder(&self, space: Owner) -> &Holder<D> {
-        self.spaces.get(space.0 as usize).unwrap_or(&Holder::Nobody)
+    pub(crate) fn holder(&self, space: Owner) -> Holder {
+        self.spaces.get(space.0 as usize).copied().unwrap_or(Holder::Nobody)
     }
 
     /// The live stream that a space is of.
     pub(crate) fn stream_of(&self, space: Owner) -> Option<u32> {
         match self.holder(space) {
-            Holder::Stream(number) => Some(*number),
+            Holder::Stream(number) => Some(number),
             _ => None,
         }
     }
@@ -140,40 +144,50 @@ impl<D: Device> Books<D> {
         !self.captures.is_empty()
     }
 
-    /// Puts the hub's memory behind one more fence.
-    pub(crate) fn add_hub_fence(&mut self, fence: Shared<D>, by: Option<u32>) {
-        self.hub_serial += 1;
-        let serial = self.hub_serial;
-        // A later fence of a stream is behind an earlier one.
-        if by.is_some()
-            && let Some(place) = self.hub.iter_mut().find(|place| place.by == by)
-        {
-            let earlier = core::mem::replace(&mut place.fence, fence);
-            if !KEEPS_SERIAL {
-                place.serial = serial;
-            }
-            self.garbage.push(earlier);
-            return;
+    /// Holds a space for somebody.
+    pub(crate) fn set_holder(&mut self, space: Owner, holder: Holder) {
+        if let Some(place) = self.spaces.get_mut(space.0 as usize) {
+            *place = holder;
         }
-        if by.is_none()
-            && let Some(place) = self.hub.iter_mut().find(|at| Arc::ptr_eq(&at.fence, &fence))
-        {
-            place.serial = serial;
-            self.garbage.push(fence);
-            return;
-        }
-        self.hub.push(HubFence { fence, by, serial });
     }
 
-    /// The hub's fences that a stream has not waited for yet.
-    pub(crate) fn unjoined(
-        &self,
-        number: Option<u32>,
-        joined: u64,
-    ) -> impl Iterator<Item = &HubFence<D>> {
-        self.hub.iter().filter(move |fence| {
-            fence.serial > joined && (fence.by.is_none() || fence.by != number)
-        })
+    /// A number that no stream or source ever had; none once all are used up.
+    pub(crate) fn draw_number(&mut self) -> Option<u32> {
+        let number = self.next_number;
+        self.next_number = number.checked_add(1)?;
+        Some(number)
+    }
+
+    /// The source that the free memory of a space waits for; none if it is clean.
+    pub(crate) fn source_of(&self, space: Owner) -> Option<u32> {
+        match self.holder(space) {
+            Holder::Stream(number) | Holder::Gone(number) => Some(number),
+            Holder::Nobody | Holder::Clean | Holder::Graph => None,
+        }
+    }
+
+    /// Enters a parcel: open, or closed. What is left of its space's holder, if that is gone, has
+    /// to be waited for too: no stream does it any more.
+    pub(crate) fn enter(&mut self, mut parcel: Parcel<D>) {
+        if let Holder::Gone(source) = self.holder(parcel.home)
+            && let Some(source) = self.sources.get(source)
+        {
+            for fence in &source.fences {
+                if !has_fence(&parcel.fences, fence) {
+                    parcel.fences.push(fence.clone());
+                }
+            }
+        }
+        if parcel.is_open() { self.open.push(parcel) } else { self.closed.push(parcel) }
+    }
+
+    /// Stains a stretch of the hub by what a source has freed until now.
+    pub(crate) fn stain(&mut self, stretch: Stretch, source: u32) {
+        if self.sources.get(source).is_some() {
+            self.stains.add(stretch, source, self.sources.epoch(source));
+        } else {
+            self.stains.remove(stretch);
+        }
     }
 
     /// Blocks and bytes that wait: in parcels, for graphs, and in hand.

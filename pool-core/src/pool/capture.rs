@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use super::Pool;
 use super::books::{Capture, Graph, Holder};
 use super::error::PoolError;
-use super::fence::Shared;
 use super::inner::Inner;
 use super::parcel::Needs;
 use super::sabotage::FORGETS_GRAPH;
 use super::stream::{GraphId, On};
 use crate::device::{Call, Device};
+use crate::sync::pause;
 use crate::threads::{Aside, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -58,16 +58,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.check_alive()?;
         let handle = self.handle_of(on)?;
         let key = self.device.stream_key(&handle);
-        // What is done already can serve in the capture, in which nothing can be asked.
-        let mut failure = None;
-        if !self.is_capturing() {
-            self.drain(&mut failure);
+        let id = self.call(Call::CaptureId, |device| device.capture_id(&handle))?;
+        if id.is_none() && !self.is_capturing() {
+            self.make_clean();
         }
-        let id = self.device.capture_id(&handle);
-        let id = id.map_err(|failure| self.failed(Call::CaptureId, failure))?;
         self.with_books(|books| {
-            if books.captures.iter().any(|capture| capture.key == key) {
-                return Err(PoolError::Captured(graph));
+            if let Some(capture) = books.captures.iter().find(|capture| capture.key == key) {
+                return Err(PoolError::Captured(capture.graph));
             }
             books.captures.push(Capture { id, graph, key });
             let graph = books.graphs.entry(graph).or_default();
@@ -75,7 +72,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
             graph.released = false;
             self.set_capturing(true);
             Ok(())
-        })
+        })?;
+        // What other threads have begun that the capture forbids ends before it begins.
+        while self.with_books(|books| books.uncapturable > 0) {
+            pause();
+        }
+        Ok(())
+    }
+
+    /// Has all memory that is done with lie in the hub, clean: a capture, in which nothing can be
+    /// asked, gets no other. What cannot be asked for now is not.
+    fn make_clean(&self) {
+        let mut failure = None;
+        self.drain(&mut failure);
+        self.shared.flush();
+        self.gather_all(&mut failure, true);
+        self.fence_hub(&mut failure);
+        self.poll(&mut failure);
     }
 
     fn end_capture(&self, on: &On<'_, D::Stream>) -> Result<(), PoolError<D::Error>> {
@@ -89,7 +102,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             if FORGETS_GRAPH && let Some(graph) = books.graphs.get_mut(&capture.graph) {
                 for (_, space) in core::mem::take(&mut graph.spaces) {
-                    books.spaces[space.0 as usize] = Holder::Gone(Vec::new());
+                    // No source has this number: its memory is clean.
+                    books.spaces[space.0 as usize] = Holder::Gone(0);
                 }
             }
             let last = books.captures.is_empty();
@@ -123,16 +137,24 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Gives what belonged to a graph back, behind all work of the device so far.
     fn release_now(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
-        let fences: Vec<Shared<D>> = self.record_all()?;
+        let Some(fences) = self.record_all()? else {
+            // Another capture was announced meanwhile: when that ends.
+            self.with_books(|books| {
+                if let Some(known) = books.graphs.get_mut(&graph) {
+                    known.released = true;
+                }
+            });
+            return Ok(());
+        };
         self.notes.forget_graph(graph);
         // Its blocks that caches have go to its spaces.
         self.shared.flush();
         let released = self.with_books(|books| {
+            let source = books.draw_number()?;
             let released = books.graphs.remove(&graph)?;
+            books.sources.add_fences(source, fences.clone());
             for &(_, space) in &released.spaces {
-                if let Some(holder) = books.spaces.get_mut(space.0 as usize) {
-                    *holder = Holder::Gone(fences.clone());
-                }
+                books.set_holder(space, Holder::Gone(source));
             }
             Some(released)
         });

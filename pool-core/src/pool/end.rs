@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::inner::Inner;
-use crate::device::Device;
+use crate::device::{Call, Device};
 use crate::threads::Threads;
 
 impl<D: Device, T: Threads> Drop for Inner<D, T> {
@@ -25,13 +25,13 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         }
         for arena in &arenas {
             // A call that failed once may succeed; what fails twice is lost.
-            if self.device.free(&arena.range).is_err() {
-                let _ = self.device.free(&arena.range);
+            if self.call(Call::Free, |device| device.free(&arena.range)).is_err() {
+                let _ = self.call(Call::Free, |device| device.free(&arena.range));
             }
         }
         for stream in &streams {
             // One that could not be destroyed may be gone or not: it is not named again.
-            let _ = self.device.destroy_stream(stream);
+            let _ = self.call(Call::DestroyStream, |device| device.destroy_stream(stream));
         }
     }
 }
@@ -42,10 +42,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !self.has_fences() {
             return true;
         }
-        let waited = match self.record_all() {
-            Ok(fences) => fences.iter().all(|fence| self.wait_on_host(fence).is_ok()),
-            Err(_) => false,
+        let done = match self.record_all() {
+            Ok(Some(fences)) => {
+                fences.iter().all(|fence| matches!(self.wait_on_host(fence), Ok(true)))
+            }
+            Ok(None) | Err(_) => false,
         };
-        waited || self.device.synchronize().is_ok()
+        done || matches!(
+            self.call_outside_captures(Call::Synchronize, Device::synchronize),
+            Ok(Some(()))
+        )
     }
 }

@@ -11,7 +11,7 @@ use super::sabotage::{
 use super::stream::On;
 use crate::device::{Capabilities, Device};
 use crate::range::{Block, Handle};
-use crate::threads::{NotFreed, Owner, Threads};
+use crate::threads::{HUB, NotFreed, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
     #[inline(never)]
@@ -83,11 +83,40 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let needs = self.needs(asker, home, note)?;
         if needs.is_nothing() {
-            self.shared.free_in(home, handle).map_err(not_freed)?;
+            self.free_at_home(asker, home, handle)?;
+            return Ok(false);
+        }
+        if let Some(source) = needs.is_one_stream()
+            && home == HUB
+        {
+            // The hub remembers by itself what its memory waits for.
+            let block = self.shared.set_aside(handle)?;
+            self.with_books(|books| {
+                self.shared.put_back(block);
+                books.stain(block.stretch(self.shared.shape()), source);
+            });
             return Ok(false);
         }
         self.defer(self.shared.set_aside(handle)?, needs);
         Ok(true)
+    }
+
+    /// Frees a block that waits for nothing but its own space's stream.
+    fn free_at_home(
+        &self,
+        asker: &Asker<D>,
+        home: Owner,
+        handle: Handle,
+    ) -> Result<(), PoolError<D::Error>> {
+        if self.is_shared() && asker.number().is_some() && !handle.is_in_span() {
+            // While memory is short, what is free lies together.
+            return self.with_books(|books| {
+                let block = self.shared.take_live(handle)?;
+                self.give_to_hub(books, home, self.stretch_of(&block));
+                Ok(())
+            });
+        }
+        self.shared.free_in(home, handle).map(|_| ()).map_err(not_freed)
     }
 
     /// What a block of a space has to wait for beside that space's own stream. Records in streams
@@ -98,8 +127,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         home: Owner,
         note: Option<&Note<D>>,
     ) -> Result<Needs<D>, PoolError<D::Error>> {
-        let own = self.with_books(|books| books.stream_of(home));
         let mut needs = Needs::nothing();
+        let own = self.with_books(|books| books.stream_of(home));
         if let Some(note) = note {
             needs.fences.extend(note.fences.iter().cloned());
             note.uses.iter().filter(|&&number| Some(number) != own).for_each(|&number| {

@@ -59,11 +59,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// to a space. False if the host or the space of offsets has no room for it.
     fn add_arena(&self, size_bytes: u64, space: Owner) -> Result<bool, Failed<D>> {
         self.counters.allocations.add_shared(1);
-        let range = match self.device.allocate(size_bytes) {
-            Ok(range) => range,
-            Err(failure) => {
+        let growable = self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE);
+        let range = if growable {
+            self.call(Call::Allocate, |device| device.allocate(size_bytes)).map(Some)
+        } else {
+            self.call_outside_captures(Call::Allocate, |device| device.allocate(size_bytes))
+        };
+        let range = match range {
+            Ok(Some(range)) => range,
+            Ok(None) => {
                 self.unreserve(size_bytes);
-                return Err(self.failed(Call::Allocate, failure));
+                return Ok(false);
+            }
+            Err(failed) => {
+                self.unreserve(size_bytes);
+                return Err(failed);
             }
         };
         let address = self.device.address(&range).unwrap_or(0);
@@ -71,6 +81,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let refused =
             self.with_books(|books| self.enter_arena(books, range, address, size_bytes, space));
         let Some(range) = refused else { return Ok(true) };
+        // If that fails, nobody knows it: it is lost, and what was set aside for it with it.
         self.give_back(&range, size_bytes)?;
         Ok(false)
     }
@@ -108,15 +119,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         None
     }
 
-    /// Gives a range back to the device, and what was set aside for it. On failure it is the
-    /// device's and nobody's.
-    fn give_back(&self, range: &D::Range, size_bytes: u64) -> Result<(), Failed<D>> {
+    /// Gives a range back to the device, and what was set aside for it. On failure, and during a
+    /// capture (false), the device still has it, and nobody else.
+    fn give_back(&self, range: &D::Range, size_bytes: u64) -> Result<bool, Failed<D>> {
         self.counters.frees.add_shared(1);
-        let freed = self.device.free(range).map_err(|failure| self.failed(Call::Free, failure));
-        if freed.is_ok() {
+        let freed = self.call_outside_captures(Call::Free, |device| device.free(range))?;
+        if freed.is_some() {
             self.unreserve(size_bytes);
         }
-        freed
+        Ok(freed.is_some())
     }
 
     /// Bytes of an arena that certainly holds a request.
@@ -153,9 +164,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         }
         self.counters.growths.add_shared(1);
-        if space == HUB {
-            self.take_common(plea);
-        }
         true
     }
 
@@ -178,21 +186,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut trimmed = Trimmed::default();
         loop {
             let taken = self.with_books(|books| {
-                if !books.hub.is_empty() && !RELEASES_EARLY || books.is_capturing() {
+                if books.is_capturing() {
                     return None;
                 }
                 let idle = books.arenas.iter().find(|arena| {
                     books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
+                        && (Self::is_clean(books, arena) || RELEASES_EARLY)
                         && self.shared.take_from_hub(arena.stretch)
                 })?;
-                let origin_bytes = idle.origin_bytes;
+                let (origin_bytes, stretch) = (idle.origin_bytes, idle.stretch);
+                books.stains.remove(stretch);
                 books.arenas.remove(origin_bytes)
             });
             let Some(arena) = taken else { break };
             match self.give_back(&arena.range, arena.size_bytes) {
-                Ok(()) => trimmed.released_bytes += arena.size_bytes,
-                Err(failed) => {
-                    *failure = Some(failed);
+                Ok(true) => trimmed.released_bytes += arena.size_bytes,
+                refused => {
+                    *failure = refused.err().or(failure.take());
                     // It is still the device's range, and idle.
                     self.with_books(|books| {
                         let stretch = arena.stretch;
@@ -206,14 +216,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         trimmed
     }
 
-    /// Free bytes of the hub that would go back if nothing waited.
+    /// Whether nothing of an arena in the hub waits for work.
+    fn is_clean(books: &Books<D>, arena: &Arena<D>) -> bool {
+        books.stains.of(arena.stretch).all(|stain| books.sources.is_done(&stain))
+    }
+
+    /// Bytes of idle arenas that would go back if nothing waited.
     fn pending_bytes(&self, keep_bytes: u64) -> u64 {
         self.with_books(|books| {
-            if books.hub.is_empty() && !books.is_capturing() {
-                return 0;
-            }
-            let idle =
-                books.arenas.iter().filter(|arena| self.shared.is_idle_in_hub(arena.stretch));
+            let capturing = books.is_capturing();
+            let idle = books.arenas.iter().filter(|arena| {
+                (capturing || !Self::is_clean(books, arena))
+                    && self.shared.is_idle_in_hub(arena.stretch)
+            });
             let bytes: u64 = idle.map(|arena| arena.size_bytes).sum();
             bytes.min(books.reserved_bytes.saturating_sub(keep_bytes))
         })
@@ -235,7 +250,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.wait_for_parcels(failure);
         }
         self.shared.flush();
-        self.gather_all(failure);
+        self.gather_all(failure, true);
+        self.fence_hub(failure);
         self.poll(failure);
         if wait {
             self.wait_for_hub(failure);
@@ -251,9 +267,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.wait_for(fences, failure);
     }
 
-    /// Waits on the host for all of the hub's fences, and those of spaces whose holders are gone.
+    /// Waits on the host for all fences that the hub's memory waits for.
     fn wait_for_hub(&self, failure: &mut Option<Failed<D>>) {
-        let fences = self.with_books(|books| books.hub.iter().map(|at| at.fence.clone()).collect());
+        let fences = self.with_books(|books| {
+            let sources = books.sources.iter();
+            sources.flat_map(|(_, source)| source.fences.clone()).collect()
+        });
         self.wait_for(fences, failure);
     }
 
@@ -264,7 +283,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) {
         for fence in fences {
             match self.wait_on_host(&fence) {
-                Ok(()) => self.settle(core::slice::from_ref(&fence)),
+                Ok(true) => self.settle(core::slice::from_ref(&fence)),
+                Ok(false) => return,
                 Err(failed) => *failure = Some(failed),
             }
         }

@@ -5,20 +5,19 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::asker::Asker;
-use super::books::Holder;
+use super::books::{Books, Holder};
 use super::error::{Cause, PoolError, Remedy, Shortage};
 use super::inner::{CLEAN, Failed, Inner};
-use super::sabotage::{IGNORES_HUB_FENCES, QUERIES_IN_CAPTURE};
+use super::sabotage::QUERIES_IN_CAPTURE;
+use super::sources::Joined;
 use super::stream::StreamId;
 use crate::device::Device;
 use crate::range::{AllocError, Block, Request};
 use crate::threads::{HUB, Owner, Threads};
 
 /// The steps, in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// Take what is common, if the asker waits for nothing there.
-    Common,
     /// Take back what is done.
     Poll,
     /// Have the asker's stream wait for the blocks of its own space.
@@ -29,6 +28,8 @@ enum Step {
     Steal,
     /// Empty the caches of all threads.
     Caches,
+    /// Steal what came out of them.
+    StealAgain,
     /// Put all that is free together, with all the waits that takes.
     Gather,
     /// Take more from the device.
@@ -40,12 +41,12 @@ enum Step {
 }
 
 const ORDER: [Step; 10] = [
-    Step::Common,
     Step::Poll,
     Step::OwnParcels,
     Step::Join,
     Step::Steal,
     Step::Caches,
+    Step::StealAgain,
     Step::Gather,
     Step::Grow,
     Step::WaitOnHost,
@@ -59,9 +60,10 @@ const MOST_APPEALS: u32 = 16;
 pub(super) struct Plea<'a, D: Device> {
     pub(super) asker: &'a Asker<D>,
     pub(super) request: &'a Request,
+    /// Where it is served from.
     pub(super) space: Owner,
-    /// The last of the hub's fences that the asker waited for.
-    pub(super) joined: u64,
+    /// What the asker's stream waited for.
+    pub(super) joined: Joined,
     /// Whether the pool has all that it may have: then memory is worth more than waits.
     pub(super) tight: bool,
     /// The last call of the device that failed on the way.
@@ -83,55 +85,89 @@ impl<D: Device, T: Threads> Inner<D, T> {
         asker: &Asker<D>,
         request: &Request,
     ) -> Result<Block, PoolError<D::Error>> {
-        let space = self.space_for(asker)?;
-        let joined = asker.number().map_or(0, |number| {
-            self.with_books(|books| books.streams.get(&number).map_or(0, |known| known.joined))
-        });
-        let mut plea = Plea { asker, request, space, joined, tight: self.is_tight(), failure: None };
+        let mut failure = None;
         if self.take_due() {
-            self.drain(&mut plea.failure);
+            self.drain(&mut failure);
         }
-        if let Some(block) = self.search(&plea)? {
+        let own = self.space_for(asker)?;
+        let joined = self.with_books(|books| {
+            let known = asker.number().and_then(|number| books.streams.get(&number));
+            known.map_or(Joined::new(), |known| known.joined.clone())
+        });
+        let tight = self.review(&mut failure);
+        let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
+        let mut plea = Plea { asker, request, space, joined, tight, failure };
+        if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             return Ok(block);
         }
-        for _ in 0..MOST_APPEALS {
+        let mut appeals = MOST_APPEALS;
+        loop {
             for step in ORDER {
                 if self.take_step(step, &mut plea)
-                    && let Some(block) = self.search(&plea)?
+                    && let Some(block) = self.attempt(&mut plea, step > Step::Poll)?
                 {
                     return Ok(block);
                 }
                 self.check_alive()?;
             }
-            let shortage = self.shortage(&plea);
-            let freed = self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
-            let progress =
-                freed && self.free_bytes_anywhere() > shortage.free_bytes + shortage.cached_bytes;
-            if !progress {
-                return Err(PoolError::OutOfMemory {
-                    shortage: Box::new(shortage),
-                    cause: Cause(plea.failure),
-                });
+            if let Some(block) = self.allocate_crumb(&mut plea) {
+                return Ok(block);
             }
+            let shortage = self.shortage(&plea);
+            let before = shortage.free_bytes + shortage.cached_bytes;
+            let freed = appeals > 0
+                && self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
+            // What it freed is looked for before it is asked again, or given up on.
+            if !freed || self.free_bytes_anywhere() <= before {
+                return Err(refused(shortage, plea));
+            }
+            appeals -= 1;
         }
-        let shortage = self.shortage(&plea);
-        Err(PoolError::OutOfMemory { shortage: Box::new(shortage), cause: Cause(plea.failure) })
     }
 
-    /// Looks in the asker's space, and in what is common if the asker may.
-    fn search(&self, plea: &Plea<'_, D>) -> Result<Option<Block>, PoolError<D::Error>> {
+    /// Looks whether memory is short, and changes with that how it is kept: while the pool can
+    /// hardly grow, and has not seen that half of what it has is enough, streams have nothing to
+    /// themselves. True if it can hardly grow.
+    fn review(&self, failure: &mut Option<Failed<D>>) -> bool {
+        let used = self.shared.used_bytes();
+        let (short, tight) = self.with_books(|books| {
+            let grown = books.reserved_bytes.saturating_add(self.arena_bytes);
+            let tight = books.limit_bytes.is_some_and(|limit| grown > limit);
+            let several = books.streams.len() > 1;
+            let short = tight && several && !books.plenty.review(used, books.reserved_bytes);
+            (short, tight)
+        });
+        if short != self.is_shared() {
+            self.set_shared(short);
+            if short {
+                self.gather_all(failure, true);
+            }
+        }
+        tight
+    }
+
+    /// Looks in the asker's space, and then in the hub: for what the asker need not wait for, or,
+    /// if it may, for anything.
+    fn attempt(
+        &self,
+        plea: &mut Plea<'_, D>,
+        may_wait: bool,
+    ) -> Result<Option<Block>, PoolError<D::Error>> {
+        let may_wait = may_wait && plea.asker.waits().is_some();
         let served = if plea.space == HUB {
-            self.with_books(|books| {
-                let ready = books.unjoined(plea.asker.number(), plea.joined).next().is_none();
-                ready.then(|| self.shared.allocate_past_caches(HUB, plea.request))
-            })
+            self.allocate_from_hub(plea, may_wait)
         } else {
-            Some(self.shared.allocate_in(plea.space, plea.request))
+            match self.shared.allocate_in(plea.space, plea.request) {
+                Err(AllocError::OutOfMemory { .. }) if self.take_from_hub(plea, may_wait) => {
+                    self.shared.allocate_in(plea.space, plea.request).map(Some)
+                }
+                served => served.map(Some),
+            }
         };
         match served {
-            Some(Ok(block)) => Ok(Some(block)),
-            Some(Err(AllocError::OutOfMetadata(_))) => Err(PoolError::OutOfHostMemory),
-            Some(Err(_)) | None => Ok(None),
+            Ok(served) => Ok(served),
+            Err(AllocError::OutOfMetadata(_)) => Err(PoolError::OutOfHostMemory),
+            Err(_) => Ok(None),
         }
     }
 
@@ -140,23 +176,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let capturing = self.is_capturing();
         let waits = plea.asker.waits().is_some();
         match step {
-            Step::Common => self.take_common(plea),
-            Step::Poll => {
-                let polled = (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure);
-                if polled {
-                    self.take_common(plea);
-                }
-                polled
-            }
+            Step::Poll => (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure),
             Step::OwnParcels => waits && self.collect_own(plea),
-            Step::Join => {
-                let joined = waits && self.join_hub(plea);
-                if joined {
-                    self.take_common(plea);
-                }
-                joined
-            }
-            Step::Steal => waits && self.steal(plea),
+            Step::Join => waits,
+            Step::Steal | Step::StealAgain => waits && plea.space != HUB && self.steal(plea),
             Step::Caches => {
                 self.shared.flush();
                 true
@@ -168,39 +191,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// Moves a stretch of the hub to the asker's space, if the asker waits for nothing there.
-    pub(super) fn take_common(&self, plea: &Plea<'_, D>) -> bool {
-        if plea.space == HUB {
-            return true;
-        }
-        self.with_books(|books| {
-            // Clean memory, and a graph's, waits for nothing: no device-side wait makes it so.
-            let ready = match plea.asker {
-                Asker::Known { number, .. } => {
-                    books.unjoined(Some(*number), plea.joined).next().is_none()
-                }
-                _ => books.hub.is_empty(),
-            };
-            (ready || IGNORES_HUB_FENCES) && self.lend(plea, self.is_alone(books, plea.space))
-        })
-    }
-
     /// Whether no other space has memory, or is about to: then this one gets all there is.
-    fn is_alone(&self, books: &super::books::Books<D>, space: Owner) -> bool {
+    pub(super) fn is_alone(&self, books: &Books<D>, space: Owner) -> bool {
         let others = books.spaces.iter().enumerate().skip(CLEAN.0 as usize);
         others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| match holder {
             Holder::Nobody => true,
             _ => self.shared.use_of(Owner(place as u32)).owned_bytes == 0,
         })
-    }
-
-    /// Lends a stretch of the hub: all there is in one piece to who is alone, else a part that
-    /// grows with what the space has.
-    fn lend(&self, plea: &Plea<'_, D>, alone: bool) -> bool {
-        let longest = self.shared.use_of(HUB).longest_run_bytes;
-        self.portions(plea, longest, alone)
-            .into_iter()
-            .any(|(size_bytes, align_bytes)| self.shared.lend(plea.space, size_bytes, align_bytes))
     }
 
     /// The sizes and alignments of stretches that would serve a request, the most wanted first.
@@ -231,13 +228,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         portions.push((size_bytes, align_bytes));
         portions.retain(|&(portion, _)| portion >= size_bytes && portion <= longest_bytes);
         portions
-    }
-
-    /// Whether the pool has so much that it can hardly grow.
-    fn is_tight(&self) -> bool {
-        self.with_books(|books| {
-            books.limit_bytes.is_some_and(|limit| books.reserved_bytes.saturating_add(self.arena_bytes) > limit)
-        })
     }
 
     /// Bytes in spaces and caches that are not given out.
@@ -300,6 +290,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             remedy,
         }
     }
+}
+
+/// A request that nothing served.
+fn refused<D: Device>(shortage: Shortage, plea: Plea<'_, D>) -> PoolError<D::Error> {
+    PoolError::OutOfMemory { shortage: Box::new(shortage), cause: Cause(plea.failure) }
 }
 
 /// Of what a stream has, so large a part is added at a time.

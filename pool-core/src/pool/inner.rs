@@ -1,20 +1,18 @@
 //! What all handles of one pool share, and the device's calls as the pool makes them.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
-use super::books::Books;
+use super::books::{Books, Holder};
 use super::config::{Deferred, OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
-use super::fence::{Fence, Port, Shared};
+use super::fence::Port;
 use super::notes::Notes;
-use super::sabotage::RECORDS_IN_CAPTURE;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
-use crate::device::{Call, Capabilities, Device, Failure, Severity};
+use crate::device::{Capabilities, Device};
 use crate::range::{RangeConfig, Shape, Spans};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
@@ -28,6 +26,8 @@ const CAPTURING: u32 = 1;
 const POISONED: u32 = 1 << 1;
 /// Parcels are to be drained by the next call that may.
 const DUE: u32 = 1 << 2;
+/// Memory is short: what is free lies in the hub, for all.
+const SHARED: u32 = 1 << 3;
 
 /// Offsets for a device that does not say how much memory it has.
 const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
@@ -84,7 +84,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let spaces = shared.most_spaces();
         let mut books = Books::new(Arenas::new(space_bytes), config.limit_bytes, spaces);
         if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
-            *holder = super::books::Holder::Clean;
+            *holder = Holder::Clean;
         }
         let inner = Self {
             device: Arc::new(Port::new(device)),
@@ -130,6 +130,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
+    /// Whether memory is so short that what is free lies in the hub, for all.
+    pub(super) fn is_shared(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & SHARED != 0
+    }
+
+    pub(super) fn set_shared(&self, shared: bool) {
+        if shared {
+            self.mode.fetch_or(SHARED, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!SHARED, Ordering::AcqRel);
+        }
+    }
+
     pub(super) fn set_due(&self) {
         self.mode.fetch_or(DUE, Ordering::AcqRel);
     }
@@ -165,17 +178,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         result
     }
 
-    /// What a failed call leaves behind: after one that ends all, the pool makes no more.
-    pub(super) fn failed(&self, call: Call, failure: Failure<D::Error>) -> Failed<D> {
-        if let Failure::Device(error) = &failure
-            && self.device.severity(error) == Severity::Fatal
-        {
-            self.device.lose();
-            self.mode.fetch_or(POISONED, Ordering::AcqRel);
-        }
-        DeviceError { call, failure }
-    }
-
     pub(super) fn check_alive(&self) -> Result<(), PoolError<D::Error>> {
         if self.is_poisoned() { Err(PoolError::Poisoned) } else { Ok(()) }
     }
@@ -189,102 +191,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.device.now().or_else(|| self.counters.last_tick())
     }
 
-    pub(super) fn record(&self, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
-        self.counters.records.add_shared(1);
-        match self.device.record(handle) {
-            Ok(fence) => Ok(Fence::new(fence, &self.device)),
-            Err(failure) => Err(self.failed(Call::Record, failure)),
-        }
-    }
-
-    /// Has a stream of the program wait for a fence.
-    pub(super) fn wait(&self, handle: &D::Stream, fence: &Shared<D>) -> Result<(), Failed<D>> {
-        let Some(raw) = fence.raw() else { return Ok(()) };
-        self.counters.device_waits.add_shared(1);
-        self.device.wait(handle, raw).map_err(|failure| self.failed(Call::Wait, failure))
-    }
-
-    pub(super) fn record_all(&self) -> Result<Vec<Shared<D>>, Failed<D>> {
-        match self.device.record_all() {
-            Ok(fences) if fences.is_empty() => {
-                self.counters.host_waits.add_shared(1);
-                Ok(Vec::new())
-            }
-            Ok(fences) => {
-                self.counters.records.add_shared(fences.len() as u64);
-                Ok(fences.into_iter().map(|fence| Fence::new(fence, &self.device)).collect())
-            }
-            Err(failure) => Err(self.failed(Call::RecordAll, failure)),
-        }
-    }
-
-    pub(super) fn is_done(&self, fence: &Shared<D>) -> Result<bool, Failed<D>> {
-        let Some(raw) = fence.raw() else { return Ok(true) };
-        self.counters.queries.add_shared(1);
-        self.device.is_done(raw).map_err(|failure| self.failed(Call::IsDone, failure))
-    }
-
-    pub(super) fn wait_on_host(&self, fence: &Shared<D>) -> Result<(), Failed<D>> {
-        let Some(raw) = fence.raw() else { return Ok(()) };
-        self.counters.host_waits.add_shared(1);
-        self.device.wait_on_host(raw).map_err(|failure| self.failed(Call::WaitOnHost, failure))
-    }
-
-    /// The handle of a known stream, kept alive until [`end_use`](Self::end_use): whoever retires
-    /// it waits for that. None if it is gone, or about to be.
-    pub(super) fn begin_use(&self, number: u32) -> Option<D::Stream> {
-        self.with_books(|books| {
-            let known = books.streams.get_mut(&number).filter(|known| !known.retiring)?;
-            known.busy += 1;
-            Some(known.handle.clone())
-        })
-    }
-
-    pub(super) fn end_use(&self, number: u32) {
-        self.with_books(|books| {
-            if let Some(known) = books.streams.get_mut(&number) {
-                known.busy = known.busy.saturating_sub(1);
-            }
-        });
-    }
-
-    /// Does something with a known stream that is neither gone nor captured; else nothing.
-    fn use_in<R>(
-        &self,
-        number: u32,
-        work: impl FnOnce(&D::Stream) -> Result<R, Failed<D>>,
-    ) -> Result<Option<R>, Failed<D>> {
-        let Some(handle) = self.begin_use(number) else { return Ok(None) };
-        let result = match self.is_captured(&handle) {
-            Ok(true) => Ok(None),
-            Ok(false) => work(&handle).map(Some),
-            Err(failed) => Err(failed),
-        };
-        self.end_use(number);
-        result
-    }
-
-    /// Whether a stream is captured now. While nothing is, the device is not asked.
-    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
-        if !self.is_capturing() || RECORDS_IN_CAPTURE {
-            return Ok(false);
-        }
-        match self.device.capture_id(handle) {
-            Ok(capture) => Ok(capture.is_some()),
-            Err(failure) => Err(self.failed(Call::CaptureId, failure)),
-        }
-    }
-
-    /// Records a fence in a known stream; none if that is gone, or captured.
-    pub(super) fn record_in(&self, number: u32) -> Result<Option<Shared<D>>, Failed<D>> {
-        self.use_in(number, |handle| self.record(handle))
-    }
-
-    /// Has a known stream wait for fences; false if it is gone, or captured.
-    pub(super) fn wait_in(&self, number: u32, fences: &[Shared<D>]) -> Result<bool, Failed<D>> {
-        let waited = self
-            .use_in(number, |handle| fences.iter().try_for_each(|fence| self.wait(handle, fence)));
-        waited.map(|done| done.is_some())
+    /// From here on the pool makes no call of the device.
+    pub(super) fn poison(&self) {
+        self.device.lose();
+        self.mode.fetch_or(POISONED, Ordering::AcqRel);
     }
 
     pub(super) fn charge(&self, tag: Tag, size_bytes: u64) -> Result<(), PoolError<D::Error>> {

@@ -3,12 +3,14 @@
 //! | module | its one job |
 //! | --- | --- |
 //! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
+//! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim` | blocks that wait, from the free until they are free |
-//! | `gather` | memory that moves between streams, behind a fence |
+//! | `gather`, `hub` | memory that moves between streams, behind a fence |
+//! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `arenas` | memory that comes from the device and goes back |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
-//! | `inner`, `books`, `fence` | the parts, what is known under one lock, the device's calls |
+//! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
 //!
 //! # Who may use memory, and when
@@ -37,6 +39,7 @@ mod allocator;
 mod arenas;
 mod asker;
 mod books;
+mod calls;
 mod capture;
 mod config;
 mod end;
@@ -46,11 +49,15 @@ mod free;
 mod gather;
 mod grow;
 mod help;
+mod hub;
 mod inner;
 mod notes;
 mod parcel;
+mod plenty;
 mod reclaim;
 mod sabotage;
+mod sources;
+mod stains;
 mod stats;
 mod stream;
 mod streams;

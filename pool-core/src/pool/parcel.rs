@@ -41,6 +41,14 @@ impl<D: Device> Needs<D> {
         self.streams.is_empty() && !self.all && self.fences.is_empty()
     }
 
+    /// The one stream that has to be waited for, if it is all.
+    pub(crate) fn is_one_stream(&self) -> Option<u32> {
+        match self.streams.as_slice() {
+            &[number] if !self.all && self.fences.is_empty() => Some(number),
+            _ => None,
+        }
+    }
+
     pub(crate) fn add_stream(&mut self, number: u32) {
         if let Err(place) = self.streams.binary_search(&number) {
             self.streams.insert(place, number);

@@ -1,6 +1,5 @@
 //! Parcels: what is freed and has to wait, from the free to the day when it is free.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::asker::Asker;
@@ -13,6 +12,7 @@ use super::parcel::{Needs, Parcel};
 use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
 };
+use super::sources::has_fence;
 use crate::device::Device;
 use crate::threads::{Aside, HUB, Owner, Threads};
 
@@ -31,16 +31,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.shared.put_back(block);
                 return;
             }
-            let open = needs.all || !needs.streams.is_empty();
-            let list = if open { &mut books.open } else { &mut books.closed };
-            let found = list.iter_mut().find(|parcel| open && parcel.takes(block.space, &needs));
-            if let Some(parcel) = found {
-                parcel.fences.extend(needs.fences);
-                parcel.push(block);
-            } else {
-                let mut parcel = Parcel::new(block.space, needs, now);
-                parcel.push(block);
-                list.push(parcel);
+            let gone = matches!(books.holder(block.space), Holder::Gone(_));
+            let found = books.open.iter_mut().find(|parcel| parcel.takes(block.space, &needs));
+            match found {
+                Some(parcel) if !gone => {
+                    parcel.fences.extend(needs.fences);
+                    parcel.push(block);
+                }
+                _ => {
+                    let mut parcel = Parcel::new(block.space, needs, now);
+                    parcel.push(block);
+                    books.enter(parcel);
+                }
             }
         });
     }
@@ -102,7 +104,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             parcel.streams = left;
             if parcel.all {
                 let all = of_all.get_or_insert_with(|| {
-                    self.record_all().map_err(|failed| *failure = Some(failed)).ok()
+                    self.record_all().map_err(|failed| *failure = Some(failed)).ok().flatten()
                 });
                 if let Some(fences) = all {
                     parcel.fences.extend(fences.iter().cloned());
@@ -115,12 +117,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let mut closed = false;
             for mut parcel in hands {
                 books.wait_for_all_instead(&mut parcel.streams, &mut parcel.all);
-                if parcel.is_open() {
-                    books.open.push(parcel);
-                } else {
-                    closed = true;
-                    books.closed.push(parcel);
-                }
+                closed |= !parcel.is_open();
+                books.enter(parcel);
             }
             closed && {
                 self.put_back_done(books);
@@ -191,7 +189,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.take_in_hand(&hands);
             let mut fences: Vec<Shared<D>> = Vec::new();
             for fence in hands.iter().flat_map(|parcel| &parcel.fences) {
-                if !fences.iter().any(|other| Arc::ptr_eq(other, fence)) {
+                if !has_fence(&fences, fence) {
                     fences.push(fence.clone());
                 }
             }
@@ -213,7 +211,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
                 }
             } else {
-                books.closed.extend(hands);
+                hands.into_iter().for_each(|parcel| books.enter(parcel));
             }
             books.garbage.extend(fences);
             waited
@@ -225,49 +223,71 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// Has what waits in parcels of the hub and of spaces that are gone wait there: their memory
-    /// is behind the parcels' fences from then on.
-    pub(super) fn merge_parcels_of_nobody(&self, books: &mut Books<D>) {
-        let (spaces, closed) = (&mut books.spaces, &mut books.closed);
+    /// Has what waits in parcels of the hub, and of spaces that are gone, wait in the hub: their
+    /// memory is stained by the parcels' fences from then on. Blocks in spans stay, unless the span
+    /// is the hub's. False if there is nothing.
+    pub(super) fn merge_parcels_of_nobody(&self, books: &mut Books<D>) -> bool {
+        let (spaces, closed) = (&books.spaces, &mut books.closed);
         let of_nobody = closed.extract_if(.., |parcel| {
-            parcel.home == HUB
-                || matches!(spaces.get(parcel.home.0 as usize), Some(Holder::Gone(_)))
+            let gone = matches!(spaces.get(parcel.home.0 as usize), Some(Holder::Gone(_)));
+            parcel.home == HUB || gone
         });
         let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
-        for parcel in of_nobody {
-            self.counters.note_reclaim(parcel.since, None);
-            for fence in parcel.fences {
-                if LOSES_WAITS {
-                    books.garbage.push(fence);
-                } else if parcel.home == HUB {
-                    books.add_hub_fence(fence, None);
-                } else if let Some(Holder::Gone(fences)) =
-                    books.spaces.get_mut(parcel.home.0 as usize)
-                {
-                    fences.push(fence);
+        let mut moved = false;
+        for mut parcel in of_nobody {
+            let Some(source) = books.draw_number() else {
+                books.closed.push(parcel);
+                continue;
+            };
+            let fences = if LOSES_WAITS { Vec::new() } else { parcel.fences.clone() };
+            books.sources.add_fences(source, fences);
+            let home = parcel.home;
+            let left = parcel.blocks.extract_if(.., |block| {
+                let stretch = block.stretch(self.shared.shape());
+                if home == HUB {
+                    self.shared.put_back(*block);
+                    books.stain(stretch, source);
+                    return false;
                 }
+                match self.shared.take_aside(block) {
+                    Some(stretch) if self.shared.give(HUB, stretch) => {
+                        books.stain(stretch, source);
+                        false
+                    }
+                    _ => true,
+                }
+            });
+            let left: Vec<Aside> = left.collect();
+            moved = true;
+            self.counters.note_reclaim(parcel.since, None);
+            if left.is_empty() {
+                books.garbage.append(&mut parcel.fences);
+            } else {
+                parcel.size_bytes = left.iter().map(|block| block.size_bytes).sum();
+                parcel.blocks = left;
+                books.closed.push(parcel);
             }
-            parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
         }
+        moved
     }
 
     /// Waits on the host for what frees most, until the request is served. False if there was
     /// nothing to wait for.
     pub(super) fn wait_for_enough(&self, plea: &mut Plea<'_, D>) -> bool {
         self.close(|_| true, &mut plea.failure);
+        self.fence_hub(&mut plea.failure);
         let mut progress = false;
         // Each round has one wait less before it.
         while let Some(fences) = self.with_books(|books| self.best_wait(books)) {
             for fence in &fences {
                 let waited = self.wait_on_host(fence);
-                if plea.note(waited).is_none() {
+                if plea.note(waited) != Some(true) {
                     return progress;
                 }
                 self.settle(core::slice::from_ref(fence));
             }
             progress = true;
             self.gather(plea);
-            self.take_common(plea);
             if self.fits(plea) {
                 break;
             }
@@ -285,54 +305,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// The fences whose wait frees the most bytes for each of them.
     fn best_wait(&self, books: &Books<D>) -> Option<Vec<Shared<D>>> {
         let parcels = books.closed.iter().map(|parcel| (&parcel.fences, parcel.size_bytes));
-        let gone = books.spaces.iter().enumerate().filter_map(|(place, holder)| match holder {
-            Holder::Gone(fences) => {
-                let in_use = self.shared.use_of(Owner(place as u32));
-                Some((fences, in_use.owned_bytes.saturating_sub(in_use.used_bytes)))
-            }
-            _ => None,
+        let shape = self.shared.shape();
+        let stained = books.stains.by_source().into_iter().filter_map(|(source, granules)| {
+            Some((&books.sources.get(source)?.fences, shape.bytes(granules)))
         });
-        let best = parcels
-            .chain(gone)
+        parcels
+            .chain(stained)
             .filter(|(fences, _)| !fences.is_empty())
-            .max_by_key(|(fences, bytes)| bytes / fences.len() as u64);
-        let hub_bytes = {
-            let in_use = self.shared.use_of(HUB);
-            in_use.owned_bytes.saturating_sub(in_use.used_bytes)
-        };
-        let of_hub = hub_bytes.checked_div(books.hub.len() as u64).unwrap_or(0);
-        match best {
-            Some((fences, bytes)) if bytes / fences.len() as u64 >= of_hub => Some(fences.clone()),
-            _ if !books.hub.is_empty() => {
-                Some(books.hub.iter().map(|place| place.fence.clone()).collect())
-            }
-            Some((fences, _)) => Some(fences.clone()),
-            None => None,
-        }
+            .max_by_key(|(fences, bytes)| bytes / fences.len() as u64)
+            .map(|(fences, _)| fences.clone())
     }
 
-    /// Gives the memory of spaces whose holders are gone, and which waits for nothing any more, to
-    /// the hub; spaces that have nothing left are free for others.
+    /// Moves the free memory of spaces whose holders are gone to the hub. Spaces that have nothing
+    /// left are free for others.
     pub(super) fn retire_empty_spaces(&self) {
         self.with_books(|books| {
             for place in 0..books.spaces.len() {
                 let space = Owner(place as u32);
-                match books.holder(space) {
-                    Holder::Gone(fences) if fences.is_empty() => {}
-                    _ => continue,
+                if !matches!(books.holder(space), Holder::Gone(_)) {
+                    continue;
                 }
-                let mut stretches = Vec::new();
-                self.shared.take_all(space, &mut stretches);
-                for (space, stretch) in stretches {
-                    if !self.shared.give(HUB, stretch) {
-                        self.shared.give(space, stretch);
-                    }
-                }
-                let in_use = self.shared.use_of(space);
-                if in_use.owned_bytes == 0
-                    && let Some(holder) = books.spaces.get_mut(place)
-                {
-                    *holder = Holder::Nobody;
+                self.empty_into_hub(books, space);
+                if self.shared.use_of(space).owned_bytes == 0 {
+                    books.set_holder(space, Holder::Nobody);
                 }
             }
         });
@@ -362,39 +357,35 @@ impl<D: Device> Books<D> {
         *all |= streams.len() < before && !FORGETS_RETIRED;
     }
 
-    /// Every fence that something waits for, once; at most so many.
-    fn pending(&self, most: usize) -> Vec<Shared<D>> {
-        let parcels = self.closed.iter().flat_map(|parcel| &parcel.fences);
-        let open = self.open.iter().flat_map(|parcel| &parcel.fences);
-        let hub = self.hub.iter().map(|place| &place.fence);
-        let gone = self.spaces.iter().flat_map(|holder| match holder {
-            Holder::Gone(fences) => fences.as_slice(),
-            _ => &[],
-        });
+    /// Fences that something waits for, at most so many at a time, in turn.
+    fn pending(&mut self, most: usize) -> Vec<Shared<D>> {
+        let sources = self.sources.iter().flat_map(|(_, source)| &source.fences);
+        let parcels = self.closed.iter().chain(&self.open).flat_map(|parcel| &parcel.fences);
+        let all: Vec<&Shared<D>> = sources.chain(parcels).collect();
+        let first = self.polled.checked_rem(all.len()).unwrap_or(0);
         let mut pending: Vec<Shared<D>> = Vec::new();
-        for fence in hub.chain(gone).chain(parcels).chain(open) {
+        let mut seen = 0;
+        for fence in all.iter().cycle().skip(first).take(all.len()) {
             if pending.len() == most {
                 break;
             }
-            if !pending.iter().any(|other| Arc::ptr_eq(other, fence)) {
-                pending.push(fence.clone());
+            seen += 1;
+            if !has_fence(&pending, fence) {
+                pending.push((*fence).clone());
             }
         }
+        self.polled = first + seen;
         pending
     }
 
     /// Takes fences that are done off everything that waits for them.
     fn forget(&mut self, done: &[Shared<D>]) {
-        let is_done = |fence: &Shared<D>| done.iter().any(|other| Arc::ptr_eq(other, fence));
-        let garbage = &mut self.garbage;
         for parcel in self.closed.iter_mut().chain(&mut self.open) {
-            garbage.extend(parcel.fences.extract_if(.., |fence| is_done(fence)));
+            let fences = parcel.fences.extract_if(.., |fence| has_fence(done, fence));
+            self.garbage.extend(fences);
         }
-        for holder in &mut self.spaces {
-            if let Holder::Gone(fences) = holder {
-                garbage.extend(fences.extract_if(.., |fence| is_done(fence)));
-            }
-        }
-        garbage.extend(self.hub.extract_if(.., |place| is_done(&place.fence)).map(|at| at.fence));
+        self.sources.forget(|fence| has_fence(done, fence), &mut self.garbage);
+        let sources = &self.sources;
+        self.stains.clear(|stain| sources.is_done(stain));
     }
 }

@@ -48,8 +48,8 @@ pub(super) const RAW_UNFENCED: bool = cfg!(pool_sabotage = "raw_free_unfenced");
 /// Memory of the hub is given out to whoever comes. (`unjoined_hub`)
 pub(super) const IGNORES_HUB_FENCES: bool = cfg!(pool_sabotage = "unjoined_hub");
 
-/// A later fence of the hub counts as joined by who waited for an earlier one. (`kept_serial`)
-pub(super) const KEEPS_SERIAL: bool = cfg!(pool_sabotage = "kept_serial");
+/// What is freed after a fence counts as before it. (`late_epoch`)
+pub(super) const LATE_EPOCH: bool = cfg!(pool_sabotage = "late_epoch");
 
 /// A stream gets its parcels without waiting for them. (`unwaited_parcel`)
 pub(super) const COLLECTS_UNWAITED: bool = cfg!(pool_sabotage = "unwaited_parcel");

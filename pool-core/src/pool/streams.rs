@@ -1,12 +1,15 @@
 //! Streams: made, adopted, retired.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::Pool;
 use super::books::{Holder, Known};
 use super::error::PoolError;
 use super::inner::Inner;
+use super::parcel::Parcel;
 use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, RETIRES_UNFENCED};
+use super::sources::Joined;
 use super::stream::StreamId;
 use crate::device::{Call, Device};
 use crate::sync::pause;
@@ -19,12 +22,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if books.keys.contains_key(&key) {
                 return None;
             }
-            let number = books.next_number;
-            // A number is never used twice.
-            books.next_number = number.checked_add(1)?;
+            let number = books.draw_number()?;
             books.keys.insert(key, number);
-            let known = Known { handle, space: None, own, joined: 0, busy: 0, retiring: false };
+            let joined = Joined::new();
+            let known = Known { handle, space: None, own, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
+            books.sources.add_stream(number);
             Some(number)
         });
         let number = number.ok_or(PoolError::OutOfHostMemory)?;
@@ -43,8 +46,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
         self.check_alive()?;
-        let handle = self.device.create_stream();
-        let handle = handle.map_err(|failure| self.failed(Call::CreateStream, failure))?;
+        let handle = self.call(Call::CreateStream, Device::create_stream)?;
         self.enter(handle.clone(), true).inspect_err(|_| {
             // It was made just now, and nobody knows it.
             let _ = self.device.destroy_stream(&handle);
@@ -101,23 +103,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             books.streams.remove(&id.number);
             books.keys.remove(&self.device.stream_key(&handle));
-            if let Some(holder) = space.and_then(|space| books.spaces.get_mut(space.0 as usize)) {
-                let fences = if RETIRES_UNFENCED { vec![] } else { vec![fence.clone()] };
-                *holder = Holder::Gone(fences);
+            let left = if RETIRES_UNFENCED { vec![] } else { vec![fence.clone()] };
+            let earlier = books.sources.end_stream(id.number, left);
+            books.garbage.extend(earlier);
+            if let Some(space) = space {
+                books.set_holder(space, Holder::Gone(id.number));
             }
-            for parcel in &mut books.open {
+            let open: Vec<Parcel<D>> = books.open.drain(..).collect();
+            for mut parcel in open {
                 if let Ok(place) = parcel.streams.binary_search(&id.number) {
                     parcel.streams.remove(place);
                     parcel.fences.push(fence.clone());
                 }
+                books.enter(parcel);
             }
-            let closed = books.open.extract_if(.., |parcel| !parcel.is_open());
-            let closed: alloc::vec::Vec<_> = closed.collect();
-            books.closed.extend(closed);
+            let of_space = books.closed.extract_if(.., |parcel| Some(parcel.home) == space);
+            let of_space: Vec<Parcel<D>> = of_space.collect();
+            of_space.into_iter().for_each(|parcel| books.enter(parcel));
         });
+        self.retire_empty_spaces();
         if own {
-            let destroyed = self.device.destroy_stream(&handle);
-            destroyed.map_err(|failure| self.failed(Call::DestroyStream, failure))?;
+            self.call(Call::DestroyStream, |device| device.destroy_stream(&handle))?;
         }
         Ok(())
     }

@@ -83,6 +83,12 @@ const UNREACHABLE: NonZeroU64 = match NonZeroU64::new(1 << GENERATION_SHIFT) {
 };
 
 impl Handle {
+    /// Whether its block lies in a span.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn is_in_span(self) -> bool {
+        matches!(self.slot(), Slot::Granule(_))
+    }
+
     #[inline]
     pub(crate) fn new(slot: Slot, generation: Generation) -> Self {
         Self::with_bits(slot, generation.bits())

@@ -118,12 +118,30 @@ impl<S: Storage> OffsetAllocator<S> {
         let block = self.serve(&request).ok()??;
         let stretch = self.stretch_of(&block);
         let Slot::Node(node) = block.handle.slot() else { return None };
-        self.table.chain.cut(&mut self.table.storage, node);
-        self.books.live_granules -= stretch.len;
-        self.books.live_blocks -= 1;
+        self.cut_live(node, stretch.len);
         self.books.peak_live_granules = peak;
-        self.note_islands(0, stretch.len);
         Some(stretch)
+    }
+
+    /// Takes the live block outside spans that a handle names away, with its memory.
+    pub(crate) fn take_live(&mut self, handle: Handle) -> Option<Stretch> {
+        let Slot::Node(node) = handle.slot() else { return None };
+        if node >= self.table.touched() {
+            return None;
+        }
+        let piece = *self.table.storage.node(node);
+        if !piece.is_live(handle.generation_bits()) {
+            return None;
+        }
+        self.cut_live(node, piece.len());
+        Some(Stretch { start: piece.start, len: piece.len() })
+    }
+
+    fn cut_live(&mut self, node: u32, len: u64) {
+        self.table.chain.cut(&mut self.table.storage, node);
+        self.books.live_granules -= len;
+        self.books.live_blocks -= 1;
+        self.note_islands(0, len);
     }
 
     /// Takes an island away that is one free run, from a granule on and so long; false if there

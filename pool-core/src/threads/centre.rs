@@ -488,6 +488,30 @@ impl<T: Threads> Centre<T> {
         Ok((outside(shard, renamed.slot().index(), renamed), stretch))
     }
 
+    /// Takes a live block outside spans out of its shard, which has that stretch no more.
+    pub(crate) fn take_live(
+        &self,
+        handle: Handle,
+        strike: impl FnOnce(Stretch),
+    ) -> Result<Stretch, HandleError> {
+        let (shard, handle) = in_shard(handle);
+        if !self.has(shard) {
+            return Err(HandleError::Foreign);
+        }
+        let mut guard = self.lock(shard);
+        let Some(stretch) = guard.range.take_live(handle) else {
+            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
+        };
+        strike(stretch);
+        self.note_use(&mut guard, shard);
+        Ok(stretch)
+    }
+
+    /// Granules in use by all shards, each as it was when it was looked at last.
+    pub(crate) fn used_at_a_glance(&self) -> u64 {
+        self.used.iter().take(self.made.get() as usize).map(|used| used.0.get()).sum()
+    }
+
     /// A shard that has more idle than it should gives extents back.
     #[inline(always)]
     fn after_free(&self, guard: &mut Shard, shard: u32) {

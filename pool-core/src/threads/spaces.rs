@@ -35,6 +35,14 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
+    /// Where it lies.
+    pub(crate) fn stretch(&self, shape: &Shape) -> Stretch {
+        Stretch {
+            start: (self.offset_bytes >> shape.granule_shift) as u32,
+            len: self.size_bytes >> shape.granule_shift,
+        }
+    }
+
     /// Whether it lies in a span.
     pub(crate) fn is_in_span(&self) -> bool {
         matches!(self.handle.slot(), Slot::Granule(_))
@@ -198,6 +206,35 @@ impl<T: Threads> SharedAllocator<T> {
         }
     }
 
+    /// Takes a live block outside spans out of its space, which has it no more: where it lay.
+    pub(crate) fn take_live(&self, handle: Handle) -> Result<Block, HandleError> {
+        let inner = self.inner();
+        let stretch = inner.centre.take_live(handle, |block| inner.starts.strike(block))?;
+        let size_bytes = inner.shape().bytes(stretch.len);
+        inner.loose.freed.add_shared(1);
+        inner.loose.freed_bytes.add_shared(size_bytes);
+        Ok(Block { handle, offset_bytes: inner.shape().bytes(stretch.start.into()), size_bytes })
+    }
+
+    /// Takes a block that was set aside out of its space, if it lies outside spans.
+    pub(crate) fn take_aside(&self, aside: &Aside) -> Option<Stretch> {
+        match aside.handle.slot() {
+            Slot::Node(_) => self.inner().centre.take_live(aside.handle, |_| {}).ok(),
+            Slot::Granule(_) => None,
+        }
+    }
+
+    /// Bytes of blocks that were given out, cached ones and those set aside included.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.shape().bytes(self.inner().centre.used_at_a_glance())
+    }
+
+    /// Whether a request is for a block that spans serve.
+    pub(crate) fn is_small(&self, request: &Request) -> bool {
+        let shape = self.shape();
+        request.size_bytes <= shape.bytes(shape.small_granules)
+    }
+
     /// Gives the hub a stretch that nobody had: a new arena. False for want of metadata.
     pub(crate) fn add_to_hub(&self, arena: Stretch) -> bool {
         self.inner().centre.lock(RANGE).range.adopt(arena).is_ok()
@@ -228,16 +265,9 @@ impl<T: Threads> SharedAllocator<T> {
         taken && self.add_to_hub(arena)
     }
 
-    /// Moves a free stretch of the hub that serves a request to a space. False if there is none.
-    pub(crate) fn lend(&self, space: Owner, size_bytes: u64, align_bytes: u64) -> bool {
-        let stretch = self.inner().centre.lock(RANGE).lend(size_bytes, align_bytes);
-        let Some(stretch) = stretch else { return false };
-        let given = self.give(space, stretch);
-        if !given {
-            // What was lent whole just now comes back without new metadata.
-            self.give(HUB, stretch);
-        }
-        given
+    /// Takes a free stretch that serves a request out of the hub, to be given to a space or back.
+    pub(crate) fn take_lent(&self, size_bytes: u64, align_bytes: u64) -> Option<Stretch> {
+        self.inner().centre.lock(RANGE).lend(size_bytes, align_bytes)
     }
 
     /// Takes a free stretch that serves a request out of a space.
@@ -252,12 +282,12 @@ impl<T: Threads> SharedAllocator<T> {
     }
 
     /// Takes all free runs of a space out of it, as far as there is room to note them.
-    pub(crate) fn take_all(&self, space: Owner, stretches: &mut Vec<(Owner, Stretch)>) {
+    pub(crate) fn take_all(&self, space: Owner, stretches: &mut Vec<Stretch>) {
         let mut guard = self.inner().centre.lock(space.0);
         guard.range.gather();
         while stretches.try_reserve(1).is_ok() {
             let Some(stretch) = guard.range.take_longest() else { break };
-            stretches.push((space, stretch));
+            stretches.push(stretch);
         }
     }
 

@@ -1,0 +1,149 @@
+//! The device's calls, as the pool makes them: counted, with no lock held, none once the device is
+//! lost, and none that a capture forbids while there is one.
+
+use alloc::vec::Vec;
+
+use super::error::DeviceError;
+use super::fence::{Fence, Shared};
+use super::inner::{Failed, Inner};
+use super::sabotage::{QUERIES_IN_CAPTURE, RECORDS_IN_CAPTURE};
+use crate::device::{Call, Device, Failure, Severity};
+use crate::threads::Threads;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Makes a call. After one that ends all, the pool makes no more.
+    pub(super) fn call<R>(
+        &self,
+        call: Call,
+        make: impl FnOnce(&D) -> Result<R, Failure<D::Error>>,
+    ) -> Result<R, Failed<D>> {
+        if !self.device.is_there() {
+            return Err(DeviceError { call, failure: Failure::Lost });
+        }
+        make(&self.device).map_err(|failure| {
+            if let Failure::Device(error) = &failure
+                && self.device.severity(error) == Severity::Fatal
+            {
+                self.poison();
+            }
+            DeviceError { call, failure }
+        })
+    }
+
+    /// Makes a call that breaks a capture, unless there is one. A capture that is announced
+    /// meanwhile begins when it has ended.
+    pub(super) fn call_outside_captures<R>(
+        &self,
+        call: Call,
+        make: impl FnOnce(&D) -> Result<R, Failure<D::Error>>,
+    ) -> Result<Option<R>, Failed<D>> {
+        let may = self.with_books(|books| {
+            let may = !books.is_capturing() || QUERIES_IN_CAPTURE;
+            books.uncapturable += u32::from(may);
+            may
+        });
+        if !may {
+            return Ok(None);
+        }
+        let result = self.call(call, make);
+        self.with_books(|books| books.uncapturable -= 1);
+        result.map(Some)
+    }
+
+    pub(super) fn record(&self, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
+        self.counters.records.add_shared(1);
+        let fence = self.call(Call::Record, |device| device.record(handle))?;
+        Ok(Fence::new(fence, &self.device))
+    }
+
+    /// Has a stream of the program wait for a fence.
+    pub(super) fn wait(&self, handle: &D::Stream, fence: &Shared<D>) -> Result<(), Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(()) };
+        self.counters.device_waits.add_shared(1);
+        self.call(Call::Wait, |device| device.wait(handle, raw))
+    }
+
+    /// Fences behind all work of the device; none at all during a capture.
+    pub(super) fn record_all(&self) -> Result<Option<Vec<Shared<D>>>, Failed<D>> {
+        let recorded = self.call_outside_captures(Call::RecordAll, Device::record_all)?;
+        let Some(fences) = recorded else { return Ok(None) };
+        if fences.is_empty() {
+            self.counters.host_waits.add_shared(1);
+        } else {
+            self.counters.records.add_shared(fences.len() as u64);
+        }
+        Ok(Some(fences.into_iter().map(|fence| Fence::new(fence, &self.device)).collect()))
+    }
+
+    /// Whether a fence is done, as far as can be asked.
+    pub(super) fn is_done(&self, fence: &Shared<D>) -> Result<bool, Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(true) };
+        self.counters.queries.add_shared(1);
+        let done = self.call_outside_captures(Call::IsDone, |device| device.is_done(raw))?;
+        Ok(done.unwrap_or(false))
+    }
+
+    /// Waits for a fence. False if that cannot be done during a capture.
+    pub(super) fn wait_on_host(&self, fence: &Shared<D>) -> Result<bool, Failed<D>> {
+        let Some(raw) = fence.raw() else { return Ok(true) };
+        self.counters.host_waits.add_shared(1);
+        let waited =
+            self.call_outside_captures(Call::WaitOnHost, |device| device.wait_on_host(raw))?;
+        Ok(waited.is_some())
+    }
+
+    /// The handle of a known stream, kept alive until [`end_use`](Self::end_use): whoever retires
+    /// it waits for that. None if it is gone, or about to be.
+    fn begin_use(&self, number: u32) -> Option<D::Stream> {
+        self.with_books(|books| {
+            let known = books.streams.get_mut(&number).filter(|known| !known.retiring)?;
+            known.busy += 1;
+            Some(known.handle.clone())
+        })
+    }
+
+    fn end_use(&self, number: u32) {
+        self.with_books(|books| {
+            if let Some(known) = books.streams.get_mut(&number) {
+                known.busy = known.busy.saturating_sub(1);
+            }
+        });
+    }
+
+    /// Does something with a known stream that is neither gone nor captured; else nothing.
+    fn use_in<R>(
+        &self,
+        number: u32,
+        work: impl FnOnce(&D::Stream) -> Result<R, Failed<D>>,
+    ) -> Result<Option<R>, Failed<D>> {
+        let Some(handle) = self.begin_use(number) else { return Ok(None) };
+        let result = match self.is_captured(&handle) {
+            Ok(true) => Ok(None),
+            Ok(false) => work(&handle).map(Some),
+            Err(failed) => Err(failed),
+        };
+        self.end_use(number);
+        result
+    }
+
+    /// Whether a stream is captured now. While nothing is, the device is not asked.
+    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
+        if !self.is_capturing() || RECORDS_IN_CAPTURE {
+            return Ok(false);
+        }
+        let capture = self.call(Call::CaptureId, |device| device.capture_id(handle))?;
+        Ok(capture.is_some())
+    }
+
+    /// Records a fence in a known stream; none if that is gone, or captured.
+    pub(super) fn record_in(&self, number: u32) -> Result<Option<Shared<D>>, Failed<D>> {
+        self.use_in(number, |handle| self.record(handle))
+    }
+
+    /// Has a known stream wait for fences; false if it is gone, or captured.
+    pub(super) fn wait_in(&self, number: u32, fences: &[Shared<D>]) -> Result<bool, Failed<D>> {
+        let waited = self
+            .use_in(number, |handle| fences.iter().try_for_each(|fence| self.wait(handle, fence)));
+        waited.map(|done| done.is_some())
+    }
+}

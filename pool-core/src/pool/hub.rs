@@ -1,0 +1,280 @@
+//! Memory out of the hub: chosen, waited for as its stains say, and only then given.
+
+use alloc::vec::Vec;
+
+use super::asker::Asker;
+use super::books::Books;
+use super::fence::Shared;
+use super::help::Plea;
+use super::inner::{Failed, Inner};
+use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, LATE_EPOCH, STEALS_UNFENCED};
+use super::sources::{join, joined_epoch};
+use crate::device::Device;
+use crate::range::{AllocError, Block, Stretch};
+use crate::threads::{HUB, Owner, Threads};
+
+/// Stretches that one who cannot wait looks at.
+const MOST_PASSED_OVER: usize = 64;
+
+/// A source that has to be waited for, for all that it freed up to an epoch.
+type Need = (u32, u64);
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Moves a stretch of the hub that serves the request to the asker's space, once the asker's
+    /// stream has waited for what it was used by. False if there is none, or it cannot wait.
+    pub(super) fn take_from_hub(&self, plea: &mut Plea<'_, D>, may_wait: bool) -> bool {
+        if plea.space == HUB {
+            return true;
+        }
+        let alone = plea.asker.number().is_some()
+            && self.with_books(|books| self.is_alone(books, plea.space));
+        let longest = self.shared.use_of(HUB).longest_run_bytes;
+        for (size_bytes, align_bytes) in self.portions(plea, longest, alone) {
+            let taken = self.with_books(|books| {
+                let (stretch, needs) =
+                    self.choose_in_hub(books, plea, size_bytes, align_bytes, may_wait)?;
+                books.in_transit_bytes += self.shared.shape().bytes(stretch.len);
+                Some((stretch, needs))
+            });
+            let Some((stretch, needs)) = taken else { continue };
+            if FENCES_LATE && !needs.is_empty() {
+                self.give_to_asker(plea, stretch, true);
+                self.wait_for_sources(plea, &needs);
+                return true;
+            }
+            let ready = STEALS_UNFENCED || self.wait_for_sources(plea, &needs);
+            if self.give_to_asker(plea, stretch, ready) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Chooses a free stretch of the hub: the one that fits best, or, for who cannot wait, of some
+    /// that do the one that needs no wait.
+    fn choose_in_hub(
+        &self,
+        books: &Books<D>,
+        plea: &Plea<'_, D>,
+        size_bytes: u64,
+        align_bytes: u64,
+        may_wait: bool,
+    ) -> Option<(Stretch, Vec<Need>)> {
+        let mut passed_over: Vec<Stretch> = Vec::new();
+        let mut chosen = None;
+        while passed_over.len() < MOST_PASSED_OVER
+            && let Some(stretch) = self.shared.take_lent(size_bytes, align_bytes)
+        {
+            let needs = Self::needs_of(books, plea, stretch);
+            if needs.is_empty() || may_wait {
+                chosen = Some((stretch, needs));
+                break;
+            }
+            passed_over.push(stretch);
+        }
+        for stretch in passed_over {
+            // They were lent whole just now: that takes no metadata.
+            self.shared.give(HUB, stretch);
+        }
+        chosen
+    }
+
+    /// Gives a stretch out of this thread's hands to the asker's space, or back to the hub, where
+    /// it is as it was.
+    fn give_to_asker(&self, plea: &Plea<'_, D>, stretch: Stretch, ready: bool) -> bool {
+        self.with_books(|books| {
+            books.in_transit_bytes -= self.shared.shape().bytes(stretch.len);
+            let given = ready && self.shared.give(plea.space, stretch);
+            if given {
+                books.stains.remove(stretch);
+            } else {
+                // It was lent whole just now: that takes no metadata.
+                self.shared.give(HUB, stretch);
+            }
+            given
+        })
+    }
+
+    /// Serves a request from the hub itself, once the asker's stream has waited for what the block
+    /// was used by.
+    pub(super) fn allocate_from_hub(
+        &self,
+        plea: &mut Plea<'_, D>,
+        may_wait: bool,
+    ) -> Result<Option<Block>, AllocError> {
+        let taken = self.with_books(|books| {
+            let block = match self.shared.allocate_past_caches(HUB, plea.request) {
+                Ok(block) => block,
+                Err(AllocError::OutOfMemory { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let needs = Self::needs_of(books, plea, self.stretch_of(&block));
+            if !needs.is_empty() && !may_wait {
+                self.undo(block.handle());
+                return Ok(None);
+            }
+            if needs.is_empty() {
+                books.stains.remove(self.stretch_of(&block));
+            }
+            Ok(Some((block, needs)))
+        })?;
+        let Some((block, needs)) = taken else { return Ok(None) };
+        if needs.is_empty() {
+            return Ok(Some(block));
+        }
+        if !STEALS_UNFENCED && !self.wait_for_sources(plea, &needs) {
+            self.undo(block.handle());
+            return Ok(None);
+        }
+        self.with_books(|books| books.stains.remove(self.stretch_of(&block)));
+        Ok(Some(block))
+    }
+
+    /// Where a block lies.
+    pub(super) fn stretch_of(&self, block: &Block) -> Stretch {
+        let shift = self.shared.shape().granule_shift;
+        Stretch { start: (block.offset_bytes() >> shift) as u32, len: block.size_bytes() >> shift }
+    }
+
+    /// What the asker has to wait for before it may use a stretch of the hub.
+    fn needs_of(books: &Books<D>, plea: &Plea<'_, D>, stretch: Stretch) -> Vec<Need> {
+        let own = plea.asker.number();
+        let mut needs: Vec<Need> = Vec::new();
+        if IGNORES_HUB_FENCES {
+            return needs;
+        }
+        for stain in books.stains.of(stretch) {
+            if Some(stain.source) == own
+                || books.sources.is_done(&stain)
+                || stain.epoch < joined_epoch(&plea.joined, stain.source)
+            {
+                continue;
+            }
+            match needs.iter_mut().find(|(source, _)| *source == stain.source) {
+                Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
+                None => needs.push((stain.source, stain.epoch)),
+            }
+        }
+        needs
+    }
+
+    /// Has the asker's stream wait for sources. False if it cannot, or one of them cannot be
+    /// recorded now; what was waited for by then is noted nevertheless.
+    fn wait_for_sources(&self, plea: &mut Plea<'_, D>, needs: &[Need]) -> bool {
+        needs.iter().all(|&(source, epoch)| {
+            let waited = self.wait_for_source(plea, source, epoch);
+            plea.note(waited) == Some(true)
+        })
+    }
+
+    fn wait_for_source(
+        &self,
+        plea: &mut Plea<'_, D>,
+        source: u32,
+        epoch: u64,
+    ) -> Result<bool, Failed<D>> {
+        let Some((recorded, fences)) = self.fences_of(source, epoch)? else { return Ok(false) };
+        let waited = match plea.asker {
+            Asker::Known { number, .. } => self.wait_in(*number, &fences)?,
+            Asker::Raw { handle } => {
+                fences.iter().try_for_each(|fence| self.wait(handle, fence))?;
+                true
+            }
+            Asker::Nobody | Asker::Captured { .. } => false,
+        };
+        if waited {
+            join(&mut plea.joined, source, recorded);
+            if let Some(number) = plea.asker.number() {
+                self.with_books(|books| {
+                    if let Some(known) = books.streams.get_mut(&number) {
+                        join(&mut known.joined, source, recorded);
+                    }
+                });
+            }
+        }
+        Ok(waited)
+    }
+
+    /// Fences behind all that a source freed up to an epoch: those that there are, or one that is
+    /// recorded now. Before which epoch they are, and they; none if nothing can be recorded.
+    pub(super) fn fences_of(
+        &self,
+        source: u32,
+        epoch: u64,
+    ) -> Result<Option<(u64, Vec<Shared<D>>)>, Failed<D>> {
+        // What is freed from here on has this epoch, and is not behind the fence for it.
+        let known = self.with_books(|books| {
+            let Some(known) = books.sources.get_mut(source) else {
+                return Ok((u64::MAX, Vec::new()));
+            };
+            if !known.is_stream || (known.recorded > epoch && !known.fences.is_empty()) {
+                return Ok((known.recorded, known.fences.clone()));
+            }
+            known.epoch += 1;
+            Err(known.epoch)
+        });
+        let recorded = match known {
+            Ok(fences) => return Ok(Some(fences)),
+            Err(recorded) => recorded,
+        };
+        let Some(fence) = self.record_in(source)? else { return Ok(None) };
+        self.with_books(|books| {
+            let earlier = books.sources.note(source, recorded, fence.clone());
+            books.garbage.extend(earlier);
+        });
+        let recorded = if LATE_EPOCH { u64::MAX } else { recorded };
+        Ok(Some((recorded, alloc::vec![fence])))
+    }
+
+    /// Serves a small request from whatever span has room, whosever it is, once the asker's stream
+    /// has waited for that one: what is left when all else was tried.
+    pub(super) fn allocate_crumb(&self, plea: &mut Plea<'_, D>) -> Option<Block> {
+        if !self.shared.is_small(plea.request) {
+            return None;
+        }
+        let spaces: Vec<Owner> = self.with_books(|books| books.gatherable().collect());
+        spaces.into_iter().find_map(|space| {
+            let (block, need) = self.with_books(|books| {
+                let block = self.shared.allocate_past_caches(space, plea.request).ok()?;
+                let source = books.source_of(space).filter(|&source| {
+                    Some(source) != plea.asker.number() && books.sources.get(source).is_some()
+                });
+                Some((block, source.map(|source| (source, books.sources.epoch(source)))))
+            })?;
+            let ready = need.is_none_or(|need| self.wait_for_sources(plea, &[need]));
+            if !ready {
+                self.undo(block.handle());
+            }
+            ready.then_some(block)
+        })
+    }
+
+    /// Records fences behind all that the hub's memory waits for, so that they can be asked for
+    /// or waited for. False if nothing was recorded.
+    pub(super) fn fence_hub(&self, failure: &mut Option<Failed<D>>) -> bool {
+        let stained = self.with_books(|books| {
+            let mut newest: Vec<Need> = Vec::new();
+            for (_, stain) in books.stains.all() {
+                match newest.iter_mut().find(|(source, _)| *source == stain.source) {
+                    Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
+                    None => newest.push((stain.source, stain.epoch)),
+                }
+            }
+            newest.retain(|&(source, epoch)| {
+                books
+                    .sources
+                    .get(source)
+                    .is_some_and(|known| known.is_stream && known.recorded <= epoch)
+            });
+            newest
+        });
+        let mut recorded = false;
+        for (source, epoch) in stained {
+            match self.fences_of(source, epoch) {
+                Ok(fences) => recorded |= fences.is_some(),
+                Err(failed) => *failure = Some(failed),
+            }
+        }
+        recorded
+    }
+}
