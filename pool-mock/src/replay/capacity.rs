@@ -65,7 +65,8 @@ pub fn is_sufficient<P: Placer, E>(
     capacity_granules: u64,
     make: impl FnMut(u64) -> Result<P, E>,
 ) -> Result<bool, E> {
-    Search { stage: Stage::new(script), make }.is_sufficient(capacity_granules)
+    let mut search = Search { stage: Stage::new(script), make };
+    with_margins(capacity_granules, &mut |granules| search.serves(granules))
 }
 
 /// Finds the smallest capacity in granules that is [sufficient](is_sufficient), as the module
@@ -103,10 +104,33 @@ pub fn smallest_capacity<P: Placer, E>(
     make: impl FnMut(u64) -> Result<P, E>,
 ) -> Result<Option<u64>, E> {
     let mut search = Search { stage: Stage::new(script), make };
-    let peak = script.peak_live_granules().max(1);
+    smallest_that_serves(script.peak_live_granules(), |granules| search.serves(granules))
+}
+
+/// The same search for anything that has a capacity: `serves` says whether one is enough, before
+/// any margin. No capacity below `peak_granules` is.
+///
+/// # Errors
+///
+/// Those of `serves`.
+///
+/// # Example
+///
+/// ```
+/// use std::convert::Infallible;
+/// use pool_mock::replay::smallest_that_serves;
+///
+/// let found = smallest_that_serves(100, |granules| Ok::<_, Infallible>(granules >= 123));
+/// assert_eq!(found, Ok(Some(123)));
+/// ```
+pub fn smallest_that_serves<E>(
+    peak_granules: u64,
+    mut serves: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<Option<u64>, E> {
+    let peak = peak_granules.max(1);
     let most = peak.saturating_mul(MOST_PEAKS);
     let (mut fails, mut counts) = (peak - 1, peak);
-    while !search.is_sufficient(counts)? {
+    while !with_margins(counts, &mut serves)? {
         if counts >= most {
             return Ok(None);
         }
@@ -115,7 +139,7 @@ pub fn smallest_capacity<P: Placer, E>(
     // `fails` does not count (it is below the peak or was tried), `counts` does.
     while counts - fails > 1 {
         let middle = fails.midpoint(counts);
-        if search.is_sufficient(middle)? {
+        if with_margins(middle, &mut serves)? {
             counts = middle;
         } else {
             fails = middle;
@@ -130,15 +154,23 @@ struct Search<'a, B, F> {
 }
 
 impl<P: Placer, E, F: FnMut(u64) -> Result<P, E>> Search<'_, P::Block, F> {
-    fn is_sufficient(&mut self, capacity_granules: u64) -> Result<bool, E> {
-        for per_mille in [0].into_iter().chain(MARGINS_PER_MILLE) {
-            let mut placer = (self.make)(grown(capacity_granules, per_mille))?;
-            if !self.stage.serves(&mut placer) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn serves(&mut self, capacity_granules: u64) -> Result<bool, E> {
+        let mut placer = (self.make)(capacity_granules)?;
+        Ok(self.stage.serves(&mut placer))
     }
+}
+
+/// Whether a capacity is enough, and those that are larger by the margins.
+fn with_margins<E>(
+    capacity_granules: u64,
+    serves: &mut impl FnMut(u64) -> Result<bool, E>,
+) -> Result<bool, E> {
+    for per_mille in [0].into_iter().chain(MARGINS_PER_MILLE) {
+        if !serves(grown(capacity_granules, per_mille))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// So many thousandths more, rounded up; past `u64::MAX`, that.

@@ -10,6 +10,10 @@
 //! [`Cached`] each: with [`pass_together`] on threads of their own, which gives the time, and with
 //! [`Script::copies`] and [`Lockstep`] from one thread, which gives the same in every run.
 //!
+//! A [`Pool`](pool_core::Pool) replays a [`Program`]: the same trace with its streams and threads,
+//! or a generated [`Pipeline`]; [`Pooled`] queues work for it on the simulated device, whose
+//! detector is the judge, and [`Cost`] says what the pool asked of the device.
+//!
 //! What is counted, wherever a replay is reported:
 //!
 //! - *operations*: the allocations and frees of the program. Requests that failed when they were
@@ -44,6 +48,7 @@
 //! ```
 
 mod capacity;
+mod cost;
 mod lockstep;
 mod pipeline;
 mod placer;
@@ -55,15 +60,17 @@ mod shared;
 mod survey;
 mod timing;
 mod together;
+mod turns;
 
-pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity};
+pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity, smallest_that_serves};
+pub use cost::Cost;
 pub use lockstep::Lockstep;
 pub use pipeline::Pipeline;
 pub use placer::{Extent, Locate, Placer};
-pub use pooled::{Cost, Idle, Pooled, Queued, Stopped, Work};
+pub use pooled::{Idle, Pooled, Queued, Stopped, Work};
 pub use program::{Call, Deed, Program};
 pub use script::{Script, Step};
 pub use shared::Cached;
 pub use survey::{Survey, Waste, survey};
 pub use timing::{Best, Pass, Stage};
-pub use together::pass_together;
+pub use together::{pass_pooled_together, pass_together};

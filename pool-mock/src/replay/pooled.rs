@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use pool_core::{
     Block, Handle, Pool, PoolError, StreamId,
-    pool::{Arena, DeviceCalls, Location, PoolStats},
+    pool::{Arena, Location},
 };
 
-use super::program::{Deed, Program};
+use super::{
+    program::{Deed, Program},
+    turns,
+};
 use crate::device::{Access, Owner, SimDevice, SimError, SimStream};
 
 /// A [`Program`] with streams of its own on a [`Pool`] over the [`SimDevice`].
@@ -57,12 +60,7 @@ pub trait Work: Sized {
     /// # Errors
     ///
     /// As [`Pooled::pass`].
-    fn queue(
-        &self,
-        device: &SimDevice,
-        stream: SimStream,
-        access: Access,
-    ) -> Result<(), Stopped>;
+    fn queue(&self, device: &SimDevice, stream: SimStream, access: Access) -> Result<(), Stopped>;
 
     /// Has what is queued on one stream from now on wait for what is queued on another.
     ///
@@ -131,6 +129,9 @@ pub enum Stopped {
     /// The pool refused a call.
     #[error(transparent)]
     Pool(#[from] PoolError<SimError>),
+    /// The system has no more threads.
+    #[error("cannot start a thread for each of the program's: {0}")]
+    Threads(#[from] std::io::Error),
     /// The device refused work.
     #[error("the device refuses work: {0}")]
     Device(#[from] SimError),
@@ -177,15 +178,59 @@ impl<'a, W: Work> Pooled<'a, W> {
     ///
     /// # Errors
     ///
-    /// Whatever the pool refuses for another reason than a want of memory, and a device that
-    /// takes no work.
-    pub fn pass(&mut self) -> Result<u64, Stopped> {
-        let failures = self.play()?;
-        self.clear()?;
+    /// Whatever the pool refuses for another reason than a want of memory, a device that takes no
+    /// work, and a system that has no thread for each of the program's.
+    pub fn pass(&mut self) -> Result<u64, Stopped>
+    where
+        W: Send,
+    {
+        let mut failures = 0;
+        self.passes(1, |of_pass| failures = of_pass)?;
         Ok(failures)
     }
 
-    /// Makes all calls of the program, and nothing else; how many requests were refused.
+    /// Several passes, one behind the other, from the same threads; `ended` is told how many
+    /// requests each refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    pub fn passes(&mut self, passes: u32, mut ended: impl FnMut(u64) + Send) -> Result<(), Stopped>
+    where
+        W: Send,
+    {
+        if self.program.threads() > 1 {
+            return turns::passes(self, passes, &mut ended);
+        }
+        for _ in 0..passes {
+            let failures = self.play()?;
+            self.clear()?;
+            ended(failures);
+        }
+        Ok(())
+    }
+
+    /// Makes all calls up to the first refusal; false if there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`pass`](Self::pass).
+    pub fn serves(&mut self) -> Result<bool, Stopped>
+    where
+        W: Send,
+    {
+        if self.program.threads() > 1 {
+            return turns::serves(self);
+        }
+        for call in self.program.calls() {
+            if !self.call(call.deed)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes all calls from the calling thread, and nothing else; how many requests were refused.
     ///
     /// # Errors
     ///
@@ -199,18 +244,23 @@ impl<'a, W: Work> Pooled<'a, W> {
         Ok(failures)
     }
 
-    /// Makes all calls, up to the first refusal; false if there was one.
+    /// Allocates and frees a block, so that the calling thread has a cache.
     ///
     /// # Errors
     ///
     /// As [`pass`](Self::pass).
-    pub fn serves(&mut self) -> Result<bool, Stopped> {
-        for call in self.program.calls() {
-            if !self.call(call.deed)? {
-                return Ok(false);
-            }
+    pub fn warm_up(&self) -> Result<(), Stopped> {
+        if let Some(&(stream, _)) = self.streams.first() {
+            let block = self.pool.allocate_on(stream, 1)?;
+            self.pool.free_on(stream, block.handle())?;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &'a Program {
+        self.program
     }
 
     /// Frees what is live, each block on its own stream.
@@ -261,7 +311,8 @@ impl<'a, W: Work> Pooled<'a, W> {
                 }
             }
             Deed::Order { before, after } => {
-                let (before, after) = (self.streams[before as usize].1, self.streams[after as usize].1);
+                let (before, after) =
+                    (self.streams[before as usize].1, self.streams[after as usize].1);
                 W::order(self.pool.device(), before, after)?;
             }
             Deed::Note { slot, stream } => {
@@ -271,42 +322,5 @@ impl<'a, W: Work> Pooled<'a, W> {
             }
         }
         Ok(true)
-    }
-}
-
-/// What a pass cost: the pool's own calls of the device, and what else it did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// Calls of the device.
-    pub calls: DeviceCalls,
-    /// Stretches that moved from stream to stream.
-    pub steals: u64,
-    /// Arenas that were added.
-    pub growths: u64,
-}
-
-impl Cost {
-    /// What was done between two looks at the pool's books.
-    #[must_use]
-    pub fn between(before: &PoolStats, after: &PoolStats) -> Self {
-        let (from, to) = (&before.calls, &after.calls);
-        let mut calls = DeviceCalls::default();
-        calls.records = to.records - from.records;
-        calls.queries = to.queries - from.queries;
-        calls.device_waits = to.device_waits - from.device_waits;
-        calls.host_waits = to.host_waits - from.host_waits;
-        calls.allocations = to.allocations - from.allocations;
-        calls.frees = to.frees - from.frees;
-        Self {
-            calls,
-            steals: after.steals - before.steals,
-            growths: after.growths - before.growths,
-        }
-    }
-
-    /// Waits of streams and of the host.
-    #[must_use]
-    pub fn waits(&self) -> u64 {
-        self.calls.device_waits + self.calls.host_waits
     }
 }

@@ -51,6 +51,29 @@ pub enum Deed {
     },
 }
 
+impl Deed {
+    /// The same with other slots and streams: so many further on.
+    fn moved(self, slots: u32, streams: u32) -> Self {
+        match self {
+            Self::Allocate { slot, stream, size_bytes } => {
+                Self::Allocate { slot: slot + slots, stream: stream + streams, size_bytes }
+            }
+            Self::Use { slot, stream, access } => {
+                Self::Use { slot: slot + slots, stream: stream + streams, access }
+            }
+            Self::Order { before, after } => {
+                Self::Order { before: before + streams, after: after + streams }
+            }
+            Self::Note { slot, stream } => {
+                Self::Note { slot: slot + slots, stream: stream + streams }
+            }
+            Self::Free { slot, stream } => {
+                Self::Free { slot: slot + slots, stream: stream + streams }
+            }
+        }
+    }
+}
+
 /// One call of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
@@ -162,6 +185,35 @@ impl Program {
         part
     }
 
+    /// The program several times at once, in lockstep: each call once for every copy, in the
+    /// copies' order, before the next call. A copy has streams of its own, and makes all calls
+    /// from one thread of its own. `None` if that is more than can be counted.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::replay::Pipeline;
+    ///
+    /// let one = Pipeline::default().program();
+    /// let two = one.copies(2).unwrap();
+    /// assert_eq!((two.streams(), two.threads()), (2 * one.streams(), 2));
+    /// assert_eq!(two.peak_live_bytes(256), 2 * one.peak_live_bytes(256));
+    /// ```
+    #[must_use]
+    pub fn copies(&self, copies: u32) -> Option<Self> {
+        self.calls.len().checked_mul(copies as usize)?;
+        self.slots.checked_mul(copies)?;
+        self.streams.checked_mul(copies)?;
+        let mut program = Self::default();
+        for call in &self.calls {
+            for copy in 0..copies {
+                // Below the products above.
+                program.push(copy, call.deed.moved(copy * self.slots, copy * self.streams));
+            }
+        }
+        Some(program)
+    }
+
     /// The calls, in order.
     #[must_use]
     pub fn calls(&self) -> &[Call] {
@@ -208,8 +260,10 @@ impl Program {
         for call in &self.calls {
             match call.deed {
                 Deed::Allocate { slot, size_bytes, .. } => {
-                    let rounded_bytes =
-                        size_bytes.max(1).checked_next_multiple_of(granule_bytes).unwrap_or(u64::MAX);
+                    let rounded_bytes = size_bytes
+                        .max(1)
+                        .checked_next_multiple_of(granule_bytes)
+                        .unwrap_or(u64::MAX);
                     sizes_bytes[slot as usize] = rounded_bytes;
                     live_bytes = live_bytes.saturating_add(rounded_bytes);
                     peak_bytes = peak_bytes.max(live_bytes);

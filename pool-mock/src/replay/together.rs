@@ -1,5 +1,6 @@
 //! Replays on several threads at once.
 
+use core::time::Duration;
 use std::{
     io,
     panic::resume_unwind,
@@ -10,6 +11,7 @@ use std::{
 
 use super::{
     placer::Placer,
+    pooled::{Pooled, Stopped, Work},
     script::Script,
     timing::{Pass, Stage},
 };
@@ -47,22 +49,76 @@ where
     P: Placer + Send,
     P::Block: Send,
 {
-    let barrier = &Barrier::new(placers.len());
+    let workers = placers.iter_mut().map(|placer| (Stage::new(script), placer));
+    let raced = race(workers, |_| {}, |(stage, placer)| stage.play(*placer))?;
+    let (elapsed, finished) = raced.result();
+    let mut failures = 0;
+    for ((mut stage, placer), of_thread) in finished {
+        failures += of_thread;
+        stage.clear(placer);
+    }
+    Ok(Pass { elapsed, failures })
+}
+
+/// Replays programs at once, as [`pass_together`] does. Each thread has its cache when the clock
+/// starts.
+///
+/// # Errors
+///
+/// As [`Pooled::pass`].
+///
+/// # Example
+///
+/// ```
+/// use pool_core::{Pool, PoolConfig};
+/// use pool_mock::device::{SimConfig, SimDevice};
+/// use pool_mock::replay::{Pipeline, Pooled, pass_pooled_together};
+///
+/// let program = Pipeline::default().program();
+/// let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+/// let copies = vec![Pooled::new(&pool, &program)?, Pooled::new(&pool, &program)?];
+/// assert_eq!(pass_pooled_together(copies)?.failures, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn pass_pooled_together<W: Work + Send>(copies: Vec<Pooled<'_, W>>) -> Result<Pass, Stopped> {
+    let warm_up = |pooled: &mut Pooled<'_, W>| {
+        // What is wrong shows again in the pass.
+        let _ = pooled.warm_up();
+    };
+    let raced = race(copies.into_iter(), warm_up, |pooled| pooled.play())?;
+    let (elapsed, finished) = raced.result();
+    let mut failures = 0;
+    for (mut pooled, of_thread) in finished {
+        failures += of_thread?;
+        pooled.clear()?;
+    }
+    Ok(Pass { elapsed, failures })
+}
+
+/// Has each worker play on a thread of its own, all at once, once all are ready.
+fn race<W: Send, R: Send>(
+    workers: impl Iterator<Item = W>,
+    prepare: impl Fn(&mut W) + Sync,
+    play: impl Fn(&mut W) -> R + Sync,
+) -> io::Result<Raced<W, R>> {
+    let workers: Vec<W> = workers.collect();
+    let barrier = &Barrier::new(workers.len());
     // False if a thread could not be made: the others would wait at the barrier for ever.
     let complete = &OnceLock::<bool>::new();
+    let (prepare, play) = (&prepare, &play);
     let finished = thread::scope(|scope| -> io::Result<Vec<_>> {
-        let threads: io::Result<Vec<_>> = placers
-            .iter_mut()
-            .map(|placer| {
-                let mut stage = Stage::new(script);
+        let threads: io::Result<Vec<_>> = workers
+            .into_iter()
+            .map(|mut worker| {
                 thread::Builder::new().spawn_scoped(scope, move || {
                     if !*complete.wait() {
                         return None;
                     }
+                    prepare(&mut worker);
                     barrier.wait();
                     let start = Instant::now();
-                    let failures = stage.play(placer);
-                    Some(Finished { start, end: Instant::now(), failures, stage, placer })
+                    let result = play(&mut worker);
+                    Some(Finished { start, end: Instant::now(), worker, result })
                 })
             })
             .collect();
@@ -74,23 +130,28 @@ where
         };
         Ok(threads?.into_iter().filter_map(join).collect())
     })?;
-    let start = finished.iter().map(|thread| thread.start).min();
-    let end = finished.iter().map(|thread| thread.end).max();
-    let failures = finished.iter().map(|thread| thread.failures).sum();
-    for Finished { mut stage, placer, .. } in finished {
-        stage.clear(placer);
-    }
-    let elapsed = start.zip(end).map(|(start, end)| end - start).unwrap_or_default();
-    Ok(Pass { elapsed, failures })
+    Ok(Raced(finished))
 }
 
-/// What a thread comes back with: its figures, and what it still holds.
-struct Finished<'a, 'p, P: Placer> {
+/// What all threads come back with.
+struct Raced<W, R>(Vec<Finished<W, R>>);
+
+/// What a thread comes back with.
+struct Finished<W, R> {
     start: Instant,
     end: Instant,
-    failures: u64,
-    stage: Stage<'a, P::Block>,
-    placer: &'p mut P,
+    worker: W,
+    result: R,
+}
+
+impl<W, R> Raced<W, R> {
+    /// The time from the first one's start to the last one's end, and what each has.
+    fn result(self) -> (Duration, impl Iterator<Item = (W, R)>) {
+        let start = self.0.iter().map(|thread| thread.start).min();
+        let end = self.0.iter().map(|thread| thread.end).max();
+        let elapsed = start.zip(end).map(|(start, end)| end - start).unwrap_or_default();
+        (elapsed, self.0.into_iter().map(|thread| (thread.worker, thread.result)))
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,147 @@
+//! A program of several threads on as many threads of the system, which take turns: the calls are
+//! made in the program's one order, each from its own thread, so that every thread's cache sees
+//! what it saw then, and every run is the same.
+
+use std::{
+    io,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use super::{
+    pooled::{Pooled, Stopped, Work},
+    program::Program,
+};
+
+/// Several passes; `ended` is told how many requests each refused.
+pub(super) fn passes<W: Work + Send>(
+    pooled: &mut Pooled<'_, W>,
+    passes: u32,
+    ended: &mut (dyn FnMut(u64) + Send),
+) -> Result<(), Stopped> {
+    let mut failures = 0;
+    take_turns(pooled, passes, &mut |turn| {
+        failures += u64::from(!turn.served);
+        if turn.is_last {
+            ended(std::mem::take(&mut failures));
+        }
+        true
+    })
+}
+
+/// Whether every request of a pass is served. Stops at the first that is not.
+pub(super) fn serves<W: Work + Send>(pooled: &mut Pooled<'_, W>) -> Result<bool, Stopped> {
+    let mut all = true;
+    take_turns(pooled, 1, &mut |turn| {
+        all &= turn.served;
+        all
+    })?;
+    Ok(all)
+}
+
+/// What one call did.
+struct Turn {
+    served: bool,
+    /// The last of a pass.
+    is_last: bool,
+}
+
+/// What all threads share.
+struct Table<'p, 'a, W: Work> {
+    pooled: &'p mut Pooled<'a, W>,
+    /// Of all calls of all passes, the next.
+    next: usize,
+    end: usize,
+    stopped: Option<Stopped>,
+    /// Looks at each call; false ends the replay.
+    seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
+}
+
+fn take_turns<'p, 'a, W: Work + Send>(
+    pooled: &'p mut Pooled<'a, W>,
+    passes: u32,
+    seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
+) -> Result<(), Stopped> {
+    let program = pooled.program();
+    let end = program.calls().len().saturating_mul(passes as usize);
+    let table = Mutex::new(Table { pooled, next: 0, end, stopped: None, seen });
+    let turns: Vec<Condvar> = (0..program.threads()).map(|_| Condvar::new()).collect();
+    thread::scope(|scope| -> io::Result<()> {
+        for thread in 0..program.threads() {
+            let (table, turns) = (&table, &turns);
+            let work = move || work(program, thread, table, turns);
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
+                end_now(&table, turns);
+                return Err(error);
+            }
+        }
+        Ok(())
+    })?;
+    let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
+    table.stopped.map_or(Ok(()), Err)
+}
+
+/// Whoever waits goes home.
+fn end_now<W: Work>(table: &Mutex<Table<'_, '_, W>>, turns: &[Condvar]) {
+    let mut table = lock(table);
+    table.next = table.end;
+    turns.iter().for_each(Condvar::notify_all);
+}
+
+fn lock<'t, 'p, 'a, W: Work>(
+    table: &'t Mutex<Table<'p, 'a, W>>,
+) -> MutexGuard<'t, Table<'p, 'a, W>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What each thread does: its own calls, when it is their turn.
+fn work<W: Work>(
+    program: &Program,
+    thread: u32,
+    table: &Mutex<Table<'_, '_, W>>,
+    turns: &[Condvar],
+) {
+    let calls = program.calls();
+    // Dropped behind the lock's guard.
+    let _leave = Leave { table, turns };
+    let mut at = lock(table);
+    while at.next < at.end {
+        let place = at.next % calls.len();
+        let call = calls[place];
+        if call.thread != thread {
+            turns[call.thread as usize].notify_one();
+            at = turns[thread as usize].wait(at).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let is_last = place + 1 == calls.len();
+        let served = at.pooled.call(call.deed).and_then(|served| {
+            if is_last {
+                at.pooled.clear()?;
+            }
+            Ok(served)
+        });
+        at.next += 1;
+        let goes_on = match served {
+            Ok(served) => (at.seen)(Turn { served, is_last }),
+            Err(error) => {
+                at.stopped = Some(error);
+                false
+            }
+        };
+        if !goes_on {
+            at.next = at.end;
+        }
+    }
+}
+
+/// A thread goes: at the end of the replay, or by a panic, which ends it.
+struct Leave<'t, 'p, 'a, W: Work> {
+    table: &'t Mutex<Table<'p, 'a, W>>,
+    turns: &'t [Condvar],
+}
+
+impl<W: Work> Drop for Leave<'_, '_, '_, W> {
+    fn drop(&mut self) {
+        end_now(self.table, self.turns);
+    }
+}
