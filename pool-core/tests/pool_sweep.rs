@@ -1,0 +1,434 @@
+//! Every single call of the device fails once, in a scenario that makes each kind of them.
+//!
+//! What is checked after every operation, failed or not: the books, that an error names the call
+//! that failed, and that the operation works when it is asked again. At the end everything is the
+//! device's again, but a stream that it failed to destroy. After an error that ends all, every
+//! operation says so, and nothing is called any more.
+
+#[path = "faults_pool/support.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use pool_core::device::Call;
+use pool_core::{GraphId, On, PoolConfig, PoolError, StreamId};
+use pool_mock::device::{
+    Access, CaptureMode, Fault, Pacing, SimConfig, SimDevice, SimStream, StreamKind,
+};
+
+use support::{Buffer, KIB, MIB, Refusal, SimPool, World, adopt};
+
+/// The calls that a pool makes.
+const CALLS: [Call; 13] = [
+    Call::Allocate,
+    Call::Free,
+    Call::CreateStream,
+    Call::DestroyStream,
+    Call::StreamId,
+    Call::Record,
+    Call::RecordAll,
+    Call::IsDone,
+    Call::Wait,
+    Call::WaitOnHost,
+    Call::Synchronize,
+    Call::CaptureId,
+    Call::Memory,
+];
+
+const FAULTS: [Fault; 3] = [Fault::Plain, Fault::OutOfMemory, Fault::Fatal];
+
+/// How calls fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    Never,
+    Once,
+    Always,
+}
+
+/// A run of the scenario.
+struct Run {
+    world: World,
+    failing: Failing,
+    fatal: bool,
+    /// The device failed for good.
+    poisoned: bool,
+    /// Blocks that could not be freed.
+    left: Vec<Buffer>,
+    /// What was called, in order.
+    log: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Run {
+    /// Does something that must leave the books in order, and work when it is done again.
+    fn op<R>(&mut self, what: &str, work: impl Fn(&World) -> Result<R, Refusal>) -> Option<R> {
+        for _ in 0..2 {
+            let (calls, injected) = (self.world.device.calls(), self.world.device.injected());
+            let first = self.log.lock().unwrap().len();
+            let result = work(&self.world);
+            let struck = self.world.device.injected() > injected;
+            let made = self.log.lock().unwrap()[first..].to_vec();
+            self.world.pool.verify().unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            if self.poisoned {
+                assert_eq!(self.world.device.calls().since(&calls).total(), 0, "{what}: {made:?}");
+                let said = result.err();
+                assert!(matches!(said, Some(PoolError::Poisoned)), "{what}: {said:?}");
+                return None;
+            }
+            self.poisoned = struck && self.fatal;
+            let error = match result {
+                Ok(done) => return Some(done),
+                Err(error) => error,
+            };
+            assert!(struck || self.failing == Failing::Always, "{what}: {error}");
+            match &error {
+                PoolError::Poisoned => assert!(self.fatal, "{what}"),
+                PoolError::Device(failed) => {
+                    assert!(made.contains(&failed.call), "{what}: {failed}")
+                }
+                PoolError::OutOfMemory { cause, .. } => match &cause.0 {
+                    Some(failed) => assert!(made.contains(&failed.call), "{what}: {failed}"),
+                    None => assert!(!struck, "{what} hides a failure: {error}"),
+                },
+                // What an earlier failure left undone.
+                other => assert_eq!(self.failing, Failing::Always, "{what}: {other}"),
+            }
+            if self.poisoned || self.failing == Failing::Always {
+                return None;
+            }
+        }
+        panic!("{what}: it does not work again");
+    }
+
+    fn allocate(&mut self, on: On<'_, SimStream>, size_bytes: u64) -> Option<Buffer> {
+        let buffer = self.op("allocate", |world| world.try_allocate(on, size_bytes))?;
+        let stream = match on {
+            On::Stream(id) => self.world.pool.stream(id)?,
+            On::Raw(handle) => *handle,
+            On::Nothing => return Some(buffer),
+        };
+        // After a failure for good there is nothing to queue on.
+        if !self.poisoned {
+            self.world.queue(&buffer, stream, Access::Write);
+        }
+        Some(buffer)
+    }
+
+    fn share(&mut self, buffer: Option<&Buffer>, on: On<'_, SimStream>) {
+        let Some(buffer) = buffer else { return };
+        let noted = self.op("record_use", |world| world.pool.record_use(buffer.handle, on));
+        let stream = match on {
+            On::Stream(id) => self.world.pool.stream(id),
+            On::Raw(handle) => Some(*handle),
+            On::Nothing => None,
+        };
+        if let (Some(()), Some(stream), false) = (noted, stream, self.poisoned) {
+            self.world.touch_behind(buffer, stream);
+        }
+    }
+
+    fn free(&mut self, buffer: Option<Buffer>, on: On<'_, SimStream>) {
+        let Some(buffer) = buffer else { return };
+        let freed = self.op("free", |world| match on {
+            On::Nothing => world.pool.free(buffer.handle),
+            on => world.pool.free_on(on, buffer.handle),
+        });
+        if freed.is_none() {
+            // It is live still.
+            self.left.push(buffer);
+        }
+    }
+
+    fn retire(&mut self, stream: StreamId) {
+        self.op("retire", |world| match world.pool.retire(stream) {
+            Err(PoolError::Device(failed)) if failed.call == Call::DestroyStream => {
+                // It is retired nevertheless.
+                let again = world.pool.retire(stream);
+                assert!(matches!(again, Err(PoolError::UnknownStream(_) | PoolError::Poisoned)));
+                Ok(())
+            }
+            other => other,
+        });
+    }
+
+    fn capture(&mut self, on: StreamId, others: [StreamId; 2]) {
+        let graph = GraphId(1);
+        let kept = others.map(|other| self.allocate(other.into(), 100 * KIB));
+        self.op("trim_waiting", |world| world.pool.trim_waiting(u64::MAX));
+        let begun = self.op("begin_capture", |world| world.pool.begin_capture(on, graph));
+        if begun.is_none() || self.poisoned {
+            for (buffer, other) in kept.into_iter().zip(others) {
+                self.free(buffer, other.into());
+            }
+            return;
+        }
+        let stream = self.world.raw(on);
+        self.world.device.begin_capture_in(stream, CaptureMode::Relaxed).unwrap();
+        let inside = self.allocate(on.into(), 64 * KIB);
+        let outside = self.allocate(others[0].into(), 4 * KIB);
+        self.free(inside, on.into());
+        self.free(outside, others[1].into());
+        self.op("reclaim", |world| world.pool.reclaim());
+        self.op("end_capture", |world| match world.pool.end_capture(on) {
+            // The capture has ended; the graph is still there.
+            Err(PoolError::Device(_)) => Ok(()),
+            other => other,
+        });
+        if self.poisoned {
+            return;
+        }
+        let handle = self.world.device.end_capture(stream).unwrap();
+        self.world.device.launch_graph(handle, self.world.raw(others[0])).unwrap();
+        self.op("release_graph", |world| world.pool.release_graph(graph));
+        if !self.poisoned {
+            self.world.device.drop_graph(handle).unwrap();
+        }
+        for (buffer, other) in kept.into_iter().zip(others) {
+            self.free(buffer, other.into());
+        }
+    }
+
+    /// A bit of everything.
+    fn scenario(&mut self) {
+        let device = self.world.device.clone();
+        let create = |run: &mut Self| run.op("create_stream", |world| world.pool.create_stream());
+        let (Some(home), Some(side), Some(short)) = (create(self), create(self), create(self))
+        else {
+            return;
+        };
+        let raw = device.open_stream(StreamKind::NonBlocking);
+        let handle = device.open_stream(StreamKind::NonBlocking);
+        let Some(known) = self.op("adopt", |world| adopt(&world.pool, handle)) else { return };
+        self.work(&[home, side, short, known], &raw);
+        self.capture(side, [home, known]);
+        for (stream, size_bytes) in [(short, MIB), (known, 300 * KIB)] {
+            let buffer = self.allocate(stream.into(), size_bytes);
+            self.free(buffer, stream.into());
+            self.retire(stream);
+        }
+        let closed = self.world.device.clone();
+        if !self.poisoned && self.world.pool.stream(known).is_none() {
+            closed.close_stream(handle).unwrap();
+            closed.close_stream(raw).unwrap();
+        }
+        // All that there may be, as one piece: idle arenas go for it.
+        for on in [side, home] {
+            let whole = self.allocate(on.into(), 8 * MIB);
+            self.free(whole, on.into());
+        }
+        self.op("trim", |world| world.pool.trim(0));
+        self.op("trim_waiting", |world| world.pool.trim_waiting(0));
+        let clean = self.allocate(On::Nothing, 3 * MIB);
+        self.free(clean, On::Nothing);
+        if !self.poisoned {
+            self.op("set_limit", |world| world.pool.set_limit(Some(2 * MIB)));
+            self.world.pool.set_limit(Some(8 * MIB)).unwrap();
+        }
+        for stream in [side, home] {
+            self.retire(stream);
+        }
+        self.op("reclaim", |world| world.pool.reclaim());
+    }
+
+    /// Streams that use each other's memory in all ways.
+    fn work(&mut self, streams: &[StreamId; 4], raw: &SimStream) {
+        let &[home, side, short, known] = streams;
+        let first = self.allocate(home.into(), 3 * MIB / 2);
+        self.share(first.as_ref(), side.into());
+        self.share(first.as_ref(), On::Raw(raw));
+        let second = self.allocate(known.into(), MIB);
+        let third = self.allocate(On::Raw(raw), 200 * KIB);
+        let fourth = self.allocate(On::Nothing, MIB);
+        self.free(first, home.into());
+        self.free(second, short.into());
+        self.free(third, On::Raw(raw));
+        self.free(fourth, On::Nothing);
+        self.op("reclaim", |world| world.pool.reclaim());
+        for size_bytes in [2 * MIB, 4 * MIB, 6 * MIB] {
+            for on in [On::Stream(home), On::Stream(side), On::Nothing, On::Raw(raw)] {
+                let buffer = self.allocate(on, size_bytes);
+                let elsewhere = match on {
+                    On::Stream(_) => On::Stream(known),
+                    On::Raw(_) => On::Raw(raw),
+                    On::Nothing => On::Nothing,
+                };
+                self.free(buffer, elsewhere);
+            }
+        }
+        self.op("tick", |world| world.pool.tick());
+    }
+
+    /// Ends the pool: nothing is lost but ranges that the device took back at no call.
+    fn end(self) {
+        let Self { world: World { device, pool }, failing, fatal, poisoned, .. } = self;
+        let (before, injected) = (device.calls(), device.injected());
+        let arenas = device.balance().ranges;
+        drop(pool);
+        device.assert_clean();
+        let struck = device.injected() > injected;
+        if poisoned {
+            assert_eq!(device.calls().since(&before).total(), 0);
+        } else if !(fatal && struck) {
+            let mut balance = device.balance();
+            let frees = device.calls().since(&before).of(Call::Free);
+            if failing == Failing::Always && struck && frees >= 2 * arenas as u64 && frees > 0 {
+                // Each was tried twice.
+                assert_eq!(balance.ranges, arenas);
+                (balance.ranges, balance.bytes) = (0, 0);
+            }
+            assert!(balance.is_zero(), "{balance}");
+        }
+    }
+}
+
+/// A device whose work stays queued as long as it may.
+fn device(lists_streams: bool) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
+    let config = SimConfig::new().pacing(Pacing::Idle).lists_streams(lists_streams);
+    let device = SimDevice::new(config);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let hooked = log.clone();
+    device.on_call(move |call| hooked.lock().unwrap().push(call));
+    (device, log)
+}
+
+fn pool(device: &SimDevice) -> Result<SimPool, Refusal> {
+    let config = PoolConfig::new().initial_bytes(2 * MIB).arena_bytes(2 * MIB);
+    SimPool::new(device.clone(), config.limit_bytes(8 * MIB))
+}
+
+/// Runs the scenario once, with faults as they were ordered; what was called.
+fn run(
+    lists_streams: bool,
+    failing: Failing,
+    fault: Fault,
+    order: impl FnOnce(&SimDevice),
+) -> (Vec<Call>, u64) {
+    let (device, log) = device(lists_streams);
+    device.fail_with(fault);
+    order(&device);
+    let fatal = fault == Fault::Fatal;
+    let made = match pool(&device) {
+        Err(PoolError::Device(failed)) => {
+            assert!(matches!(failed.call, Call::Allocate | Call::Memory));
+            if fatal || failing == Failing::Always {
+                device.assert_clean();
+                return (log.lock().unwrap().clone(), device.injected());
+            }
+            pool(&device).unwrap()
+        }
+        other => other.unwrap(),
+    };
+    let poisoned = fatal && device.injected() > 0;
+    let world = World { device: device.clone(), pool: made };
+    let mut run = Run { world, failing, fatal, poisoned, left: Vec::new(), log: log.clone() };
+    run.scenario();
+    if failing == Failing::Always && !run.poisoned {
+        // Once the device does as it is told, so does the pool.
+        run.world.device.clear_faults();
+        run.failing = Failing::Never;
+        for buffer in core::mem::take(&mut run.left) {
+            run.free(Some(buffer), On::Nothing);
+        }
+        run.scenario();
+        run.failing = Failing::Always;
+    }
+    run.end();
+    let log = log.lock().unwrap().clone();
+    (log, device.injected())
+}
+
+fn counts(log: &[Call]) -> BTreeMap<Call, u64> {
+    let mut counts = BTreeMap::new();
+    log.iter().for_each(|&call| *counts.entry(call).or_default() += 1);
+    counts
+}
+
+/// The scenario makes every call that a pool makes.
+#[test]
+fn the_scenario_makes_each_call() {
+    let mut all = Vec::new();
+    for lists_streams in [true, false] {
+        all.extend(run(lists_streams, Failing::Never, Fault::Plain, |_| ()).0);
+    }
+    let counts = counts(&all);
+    for call in CALLS {
+        assert!(counts.contains_key(&call), "{call} is missing in {counts:?}");
+    }
+}
+
+/// Each call fails once, in each way.
+#[test]
+fn each_call_fails_once() {
+    let mut swept = 0;
+    for lists_streams in [true, false] {
+        let (calls, _) = run(lists_streams, Failing::Never, Fault::Plain, |_| ());
+        for fault in FAULTS {
+            for nth in 1..=calls.len() {
+                let (log, injected) = run(lists_streams, Failing::Once, fault, |device| {
+                    device.fail_nth(nth as u64);
+                });
+                assert_eq!(injected, 1, "call {nth} of {}", log.len());
+                assert_eq!(log[..nth], calls[..nth], "the same until then");
+                swept += 1;
+            }
+        }
+        println!("streams listed: {lists_streams}; {} calls: {:?}", calls.len(), counts(&calls));
+    }
+    println!("{swept} runs, in each of which one call failed");
+}
+
+/// Every call of one kind fails, in each way, from some moment on: then the pool does what can be
+/// done without it, and afterwards everything.
+#[test]
+fn each_kind_of_call_fails_always() {
+    let mut failed = 0;
+    for lists_streams in [true, false] {
+        for fault in FAULTS {
+            for call in CALLS {
+                failed += run(lists_streams, Failing::Always, fault, |device| {
+                    device.fail_each(call);
+                })
+                .1;
+            }
+        }
+    }
+    println!("{failed} calls failed");
+    assert!(failed > 100);
+}
+
+/// The same at the pool's end only: what cannot be given back is lost, and nothing else.
+#[test]
+fn the_end_loses_only_what_the_device_refuses() {
+    for lists_streams in [true, false] {
+        for call in CALLS {
+            let (device, log) = device(lists_streams);
+            let world = World { pool: pool(&device).unwrap(), device };
+            let mut run = Run {
+                world,
+                failing: Failing::Never,
+                fatal: false,
+                poisoned: false,
+                left: Vec::new(),
+                log,
+            };
+            let [home, side, short] = run.world.streams();
+            let known = run.world.stream();
+            let raw = run.world.foreign();
+            run.work(&[home, side, short, known], &raw);
+            run.world.device.fail_each(call);
+            let World { device, pool } = run.world;
+            let ranges = device.balance().ranges;
+            assert!(ranges > 0);
+            drop(pool);
+            let mut balance = device.balance();
+            if call == Call::Free || call == Call::Synchronize && !lists_streams {
+                // Nothing could be waited for, or given back.
+                assert_eq!(balance.ranges, ranges);
+                (balance.ranges, balance.bytes) = (0, 0);
+            }
+            assert!(balance.is_zero(), "{call}: {balance}");
+            device.assert_clean();
+        }
+    }
+}
