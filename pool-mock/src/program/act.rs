@@ -2,20 +2,18 @@
 
 use core::time::Duration;
 
-use pool_core::{Block, On, PoolError, Request, StreamId, Tag};
+use pool_core::{On, PoolError, StreamId, Tag};
 
+use super::blocks::Wanted;
 use super::finding::Fault;
-use super::operation::{Operation, Release, Where};
-use super::run::{Answer, Run, pacing};
-use super::world::{Held, Origin, Ready, Stream};
+use super::operation::{Operation, Where};
+use super::run::{Run, pacing};
+use super::world::Stream;
 use super::{platform, turns};
-use crate::device::{Access, SimStream, StreamKind};
+use crate::device::{SimError, SimStream, StreamKind};
 
 /// The most streams at a time.
-const MOST_STREAMS: usize = 8;
-
-/// The most blocks at a time.
-const MOST_BLOCKS: usize = 48;
+pub(super) const MOST_STREAMS: usize = 8;
 
 /// A stream that a call names.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +21,7 @@ pub(super) struct Named {
     pub(super) number: u32,
     handle: SimStream,
     /// None: it is named by its handle.
-    id: Option<StreamId>,
+    pub(super) id: Option<StreamId>,
 }
 
 impl Named {
@@ -39,15 +37,6 @@ impl Named {
     pub(super) fn on(&self) -> On<'_, SimStream> {
         self.id.map_or(On::Raw(&self.handle), On::Stream)
     }
-}
-
-/// A request as a program makes it.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    on: Option<Named>,
-    size_bytes: u64,
-    align_bytes: u64,
-    tag: Option<u8>,
 }
 
 impl Run {
@@ -270,7 +259,7 @@ impl Run {
         &self,
         call: &'static str,
         injected: u64,
-        error: &PoolError<crate::device::SimError>,
+        error: &PoolError<SimError>,
         expected: bool,
     ) -> Result<(), Fault> {
         let faulty = self.device.injected() > injected;
@@ -288,7 +277,11 @@ impl Run {
     }
 
     /// A call that names a stream. One that is named by its handle stays meanwhile.
-    fn call<T>(&self, on: Option<Named>, call: impl FnOnce(On<'_, SimStream>) -> T) -> T {
+    pub(super) fn call<T>(
+        &self,
+        on: Option<Named>,
+        call: impl FnOnce(On<'_, SimStream>) -> T,
+    ) -> T {
         let held = on.filter(|named| named.id.is_none());
         if let Some(named) = held {
             self.world().hold_stream(named.number);
@@ -301,444 +294,7 @@ impl Run {
     }
 
     /// Whether a stream is there for all calls: then none may say that it is unknown.
-    fn is_there(&self, on: Option<Named>) -> bool {
+    pub(super) fn is_there(&self, on: Option<Named>) -> bool {
         on.is_none_or(|named| self.world().stream(named.number).is_some_and(|s| !s.leaving))
-    }
-
-    // ---- blocks ----
-
-    fn request(&self, wanted: &Wanted) -> Answer<Block> {
-        let request = Request::new(wanted.size_bytes).align_bytes(wanted.align_bytes);
-        self.call(wanted.on, |on| match wanted.tag {
-            Some(tag) => self.pool.allocate_tagged(on, Tag(tag.into()), request),
-            None if on == On::Nothing => self.pool.allocate(request),
-            None => self.pool.allocate_on(on, request),
-        })
-    }
-
-    fn allocate(&self, wanted: Wanted, write: bool) -> Result<(), Fault> {
-        if self.world().blocks.len() >= MOST_BLOCKS {
-            return Ok(());
-        }
-        let (injected, meetings) = (self.device.injected(), self.meetings());
-        match self.request(&wanted) {
-            Ok(block) => {
-                let mut held = self.receive(&block, &wanted)?;
-                if write && let Some(ready) = held.ready.first().copied() {
-                    self.use_block(&mut held, ready.stream, true)?;
-                }
-                self.world().put_back(held);
-                Ok(())
-            }
-            Err(PoolError::OutOfMemory { shortage, cause }) => {
-                self.tally(|tally| tally.refused += 1);
-                let refusal = format!("{shortage}{cause}");
-                self.is_final(&wanted, injected, meetings, refusal)
-            }
-            Err(PoolError::Quota { size_bytes, live_bytes, quota_bytes, .. })
-                if live_bytes + size_bytes > quota_bytes && wanted.tag.is_some() =>
-            {
-                Ok(())
-            }
-            Err(error @ PoolError::UnknownStream(_)) => {
-                self.judge("allocate", injected, &error, !self.is_there(wanted.on))
-            }
-            Err(error) => self.judge("allocate", injected, &error, false),
-        }
-    }
-
-    /// A refusal is final, and not without need.
-    fn is_final(
-        &self,
-        wanted: &Wanted,
-        injected: u64,
-        meetings: u64,
-        refusal: String,
-    ) -> Result<(), Fault> {
-        let size_bytes = wanted.size_bytes;
-        if !self.is_alone() || self.device.injected() > injected || self.meetings() > meetings {
-            return Ok(());
-        }
-        let again = self.request(wanted);
-        if self.device.injected() > injected || self.meetings() > meetings {
-            if let Ok(block) = again {
-                let held = self.receive(&block, wanted)?;
-                self.world().put_back(held);
-            }
-            return Ok(());
-        }
-        if again.is_ok() {
-            return Err(Fault::NotFinal { size_bytes, refusal });
-        }
-        let world = self.world();
-        let most_bytes = world.limit_bytes.unwrap_or(u64::MAX).min(self.shape.memory_bytes);
-        let idle = world.live_blocks == 0 && world.graphs.is_empty() && !world.is_capturing();
-        let fits = size_bytes.saturating_add(wanted.align_bytes + 1024) <= most_bytes;
-        if idle && fits { Err(Fault::NeedlessRefusal { size_bytes, refusal }) } else { Ok(()) }
-    }
-
-    /// Takes note of a block that was given out, and looks where it lies.
-    fn receive(&self, block: &Block, wanted: &Wanted) -> Result<Held, Fault> {
-        self.tally(|tally| tally.served += 1);
-        if block.size_bytes() < wanted.size_bytes {
-            return Err(Fault::TooSmall {
-                size_bytes: block.size_bytes(),
-                asked_bytes: wanted.size_bytes,
-            });
-        }
-        let location = self.pool.location(block.handle());
-        let location =
-            location.map_err(|error| Fault::unexpected("location", &PoolError::Handle(error)))?;
-        let range = *location.arena.range();
-        let address = self.pool.address(block).unwrap_or(0);
-        if address % wanted.align_bytes != 0 {
-            return Err(Fault::Misaligned { address, align_bytes: wanted.align_bytes });
-        }
-        let mut world = self.world();
-        let (id, start) = (range.id(), location.offset_bytes);
-        let end = start + block.size_bytes();
-        let before = world.places.range((id, 0)..(id, end)).next_back();
-        if let Some((&(_, other_bytes), &other_end)) = before
-            && other_end > start
-        {
-            return Err(Fault::Overlap { range: id, offset_bytes: start, other_bytes });
-        }
-        world.places.insert((id, start), end);
-        world.count(block, wanted.tag, true);
-        let origin = match wanted.on {
-            None => Origin::Nowhere,
-            Some(on) => match world.stream(on.number).map(|stream| stream.capture) {
-                None => Origin::Gone,
-                Some(None) => Origin::Stream(on.number),
-                Some(Some(of)) => world.origin_in(of),
-            },
-        };
-        let ready = wanted.on.map(|on| Ready { stream: on.number, reads: false });
-        Ok(Held {
-            block: *block,
-            range,
-            offset_bytes: start,
-            owner: self.device.new_owner(),
-            origin,
-            born: None,
-            ready: ready.into_iter().collect(),
-            unnoted: Vec::new(),
-            guarded: Vec::new(),
-            pinned: Vec::new(),
-            nameless: false,
-            tag: wanted.tag,
-        })
-    }
-
-    fn use_some(&self, block: u8, on: Option<u8>, write: bool) -> Result<(), Fault> {
-        let (held, stream) = {
-            let mut world = self.world();
-            let Some(held) = world.take_block(block) else { return Ok(()) };
-            let home = held.ready.first().map(|ready| ready.stream);
-            let other = on.and_then(|pick| world.pick_stream(pick, |_| true)).map(|s| s.number);
-            (held, other.or(home))
-        };
-        let mut held = held;
-        let used = stream.map_or(Ok(()), |stream| self.use_block(&mut held, stream, write));
-        self.world().put_back(held);
-        used
-    }
-
-    /// Queues work that uses a block on a stream, if a program may.
-    fn use_block(&self, held: &mut Held, stream: u32, write: bool) -> Result<(), Fault> {
-        let capture = {
-            let world = self.world();
-            let Some(stream) = world.stream(stream).filter(|stream| !stream.leaving) else {
-                return Ok(());
-            };
-            stream.capture
-        };
-        match (capture, held.origin) {
-            (_, Origin::Capture(of, _)) if capture != Some(of) => return Ok(()),
-            (Some(_), Origin::Nowhere | Origin::Stream(_) | Origin::Gone) => {
-                return self.use_in_capture(held, stream);
-            }
-            // In a capture a use is noted while the stream is captured.
-            (Some(_), _) if held.ready.first().is_none_or(|first| first.stream != stream) => {
-                if !self.note(held, stream, false)? {
-                    return Ok(());
-                }
-            }
-            _ => {}
-        }
-        let mut world = self.world();
-        let Some(behind) = world.prepare(&self.device, held, stream, !write) else {
-            return Ok(());
-        };
-        let Some(handle) = world.stream(stream).map(|stream| stream.handle) else { return Ok(()) };
-        let access = if write || !behind { Access::Write } else { Access::Read };
-        self.queue_use(held, handle, access);
-        if access == Access::Write {
-            let known = held.ready.iter_mut().filter(|ready| ready.stream == stream);
-            known.for_each(|ready| ready.reads = true);
-        }
-        if capture.is_none() && held.origin != Origin::Stream(stream) {
-            held.add_unnoted(stream);
-        }
-        Ok(())
-    }
-
-    /// Queues a write in a capture, of a block that is not the graph's: its launches come behind
-    /// the allocation.
-    fn use_in_capture(&self, held: &mut Held, stream: u32) -> Result<(), Fault> {
-        let birth = {
-            let world = self.world();
-            match held.origin {
-                Origin::Nowhere => None,
-                _ => match world.birth(&self.device, held) {
-                    Some(birth) => Some(birth),
-                    None => return Ok(()),
-                },
-            }
-        };
-        let noted = self.note(held, stream, false);
-        let mut world = self.world();
-        let found = world.stream(stream).map(|stream| (stream.handle, stream.capture));
-        let capture =
-            found.and_then(|(_, of)| world.captures.iter_mut().find(|c| Some(c.number) == of));
-        match (noted, found, capture) {
-            (Ok(true), Some((handle, _)), Some(capture)) => {
-                capture.before.extend(birth);
-                self.queue_use(held, handle, Access::Write);
-                Ok(())
-            }
-            (noted, ..) => {
-                birth.into_iter().for_each(|birth| self.device.discard_fence(birth));
-                noted.map(drop)
-            }
-        }
-    }
-
-    fn queue_use(&self, held: &Held, handle: SimStream, access: Access) {
-        self.tally(|tally| tally.uses += 1);
-        let (offset, size) = (held.offset_bytes, held.block.size_bytes());
-        // What is wrong with it is among the violations.
-        let _ = self.device.queue_use(handle, &held.range, offset, size, held.owner, access);
-    }
-
-    /// Tells the pool of a stream that uses a block; false if a fault stood in the way.
-    pub(super) fn note(
-        &self,
-        held: &mut Held,
-        stream: u32,
-        by_handle: bool,
-    ) -> Result<bool, Fault> {
-        let injected = self.device.injected();
-        let named = {
-            let mut world = self.world();
-            let Some(known) = world.stream(stream) else { return Ok(false) };
-            let named = Named::of(known, by_handle);
-            world.hold_stream(stream);
-            named
-        };
-        let noted = self.pool.record_use(held.block.handle(), named.on());
-        let mut world = self.world();
-        world.let_stream_go(stream);
-        match noted {
-            Ok(()) => {
-                if let Some(stream) = world.stream_mut(stream)
-                    && stream.id.is_none()
-                {
-                    stream.pins += 1;
-                    held.pinned.push(stream.handle);
-                }
-                held.unnoted.retain(|&other| other != stream);
-                Ok(true)
-            }
-            Err(error) => {
-                drop(world);
-                self.judge("record_use", injected, &error, false).map(|()| false)
-            }
-        }
-    }
-
-    fn note_some(&self, block: u8, by_handle: bool) -> Result<(), Fault> {
-        let Some(mut held) = self.world().take_block(block) else { return Ok(()) };
-        let noted = self.note_all(&mut held, None, by_handle);
-        self.world().put_back(held);
-        noted.map(drop)
-    }
-
-    fn note_all(&self, held: &mut Held, but: Option<u32>, by_handle: bool) -> Result<bool, Fault> {
-        for stream in held.unnoted.clone() {
-            if Some(stream) != but && !self.note(held, stream, by_handle)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Notes what was not, and frees a block.
-    fn free(&self, mut held: Held, release: Release, last_use: bool) -> Result<(), Fault> {
-        if last_use && let Some(ready) = held.ready.last().copied() {
-            self.use_block(&mut held, ready.stream, false)?;
-        }
-        let on = match release {
-            _ if held.nameless => None,
-            Release::AtHome => {
-                let world = self.world();
-                let home = match held.origin {
-                    Origin::Stream(home) => world.stream(home),
-                    Origin::Capture(of, _) => {
-                        let first = held.ready.first().and_then(|ready| world.stream(ready.stream));
-                        first.filter(|stream| stream.capture == Some(of))
-                    }
-                    Origin::Nowhere | Origin::Gone => None,
-                };
-                home.map(|stream| Named::of(stream, false))
-            }
-            Release::On(on) => self.named(on),
-        };
-        // A free that names no stream is behind all of them.
-        if on.is_some() && !self.note_all(&mut held, on.map(|on| on.number), false)? {
-            self.world().put_back(held);
-            return Ok(());
-        }
-        let injected = self.device.injected();
-        self.world().leave(&held);
-        let freed = match on {
-            None => self.pool.free(held.block.handle()),
-            Some(_) => self.call(on, |on| self.pool.free_on(on, held.block.handle())),
-        };
-        match freed {
-            Ok(block) if block == held.block => {
-                self.tally(|tally| tally.freed += 1);
-                self.world().forget(&mut held);
-                held.born.take().into_iter().for_each(|fence| self.device.discard_fence(fence));
-                self.free_again(&held)
-            }
-            Ok(_) => Err(Fault::Unexpected { call: "free", error: "another block".into() }),
-            Err(error) => {
-                let gone = matches!(error, PoolError::UnknownStream(_)) && !self.is_there(on);
-                let mut world = self.world();
-                world.come_back(&held);
-                world.put_back(held);
-                drop(world);
-                self.judge("free", injected, &error, gone)
-            }
-        }
-    }
-
-    /// A handle of a block that was freed is refused.
-    fn free_again(&self, held: &Held) -> Result<(), Fault> {
-        match self.pool.free(held.block.handle()) {
-            Err(PoolError::Handle(_)) => Ok(()),
-            Ok(_) => Err(Fault::Unexpected { call: "free", error: "freed twice".into() }),
-            Err(error) => Err(Fault::unexpected("free", &error)),
-        }
-    }
-
-    fn free_many(&self, step: u8, first: u8) -> Result<(), Fault> {
-        let mut place = usize::from(first);
-        loop {
-            let mut world = self.world();
-            if place >= world.blocks.len() {
-                return Ok(());
-            }
-            let held = world.take_block_at(place);
-            drop(world);
-            self.free(held, Release::AtHome, true)?;
-            place += usize::from(step) - 1;
-        }
-    }
-
-    // ---- streams ----
-
-    fn create(&self) -> Result<(), Fault> {
-        if self.world().streams.len() >= MOST_STREAMS {
-            return Ok(());
-        }
-        let injected = self.device.injected();
-        match self.pool.create_stream() {
-            Ok(id) => {
-                let handle = self.pool.stream(id);
-                let handle = handle.ok_or(Fault::Unexpected {
-                    call: "stream",
-                    error: "a stream that was just made is unknown".into(),
-                })?;
-                self.world().enter(handle, Some(id), true);
-                Ok(())
-            }
-            Err(error) => self.judge("create_stream", injected, &error, false),
-        }
-    }
-
-    #[expect(unsafe_code, reason = "what the program promises, the compiler cannot check")]
-    fn adopt(&self, pick: u8) -> Result<(), Fault> {
-        let injected = self.device.injected();
-        let found = {
-            let mut world = self.world();
-            let foreign = |stream: &Stream| stream.id.is_none() && stream.busy == 0;
-            let found = world.pick_stream(pick, foreign).map(|s| (s.number, s.handle));
-            if let Some((number, _)) = found {
-                world.hold_stream(number);
-            }
-            found
-        };
-        let Some((number, handle)) = found else { return Ok(()) };
-        // SAFETY: a stream with a number at the pool is not closed.
-        let adopted = unsafe { self.pool.adopt(handle) };
-        let mut world = self.world();
-        world.let_stream_go(number);
-        match adopted {
-            Ok(id) => {
-                if let Some(stream) = world.stream_mut(number) {
-                    stream.id = Some(id);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                drop(world);
-                self.judge("adopt", injected, &error, false)
-            }
-        }
-    }
-
-    /// Notes what a stream uses, and has the pool forget it.
-    pub(super) fn retire(&self, number: u32) -> Result<(), Fault> {
-        let id = {
-            let mut world = self.world();
-            let Some(stream) = world.stream_mut(number) else { return Ok(()) };
-            let (busy, captured) = (stream.busy > 0, stream.capture.is_some());
-            let Some(id) = stream.id.filter(|_| !busy && !captured && !stream.leaving) else {
-                return Ok(());
-            };
-            stream.leaving = true;
-            id
-        };
-        let mut ready = true;
-        loop {
-            let mut world = self.world();
-            let place = world.blocks.iter().position(|held| held.unnoted.contains(&number));
-            let Some(place) = place.filter(|_| ready) else { break };
-            let mut held = world.take_block_at(place);
-            drop(world);
-            let noted = self.note(&mut held, number, false);
-            self.world().put_back(held);
-            ready = noted?;
-        }
-        let injected = self.device.injected();
-        let mut world = self.world();
-        world.prepare_to_part(&self.device, number);
-        if let Some(stream) = world.stream_mut(number) {
-            stream.gone = true;
-        }
-        drop(world);
-        let retired = if ready { self.pool.retire(id).map_err(Some) } else { Err(None) };
-        if retired.is_ok() || self.pool.stream(id).is_none() {
-            self.world().retired(number);
-            self.tally(|tally| tally.retired += 1);
-        } else if let Some(stream) = self.world().stream_mut(number) {
-            (stream.leaving, stream.gone) = (false, false);
-        }
-        match retired {
-            Err(Some(error)) => self.judge("retire", injected, &error, false),
-            _ => Ok(()),
-        }
     }
 }

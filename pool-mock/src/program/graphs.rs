@@ -25,10 +25,10 @@ impl Run {
         let id = GraphId(graph.into());
         let named = {
             let world = self.world();
-            let made: usize = world.graphs.iter().map(|graph| graph.executables.len()).sum();
+            let launchable: usize = world.graphs.iter().map(|graph| graph.executables.len()).sum();
             let known = world.graphs.iter().find(|known| known.id == id);
             if world.captures.len() >= MOST_CAPTURES
-                || made >= MOST_EXECUTABLES
+                || launchable >= MOST_EXECUTABLES
                 || known.is_some_and(|known| known.released)
             {
                 return Ok(());
@@ -142,7 +142,7 @@ impl Run {
                 let _ = self.device.spoil_capture(named.handle());
             }
             let made = self.device.end_capture(named.handle());
-            for stream in world.streams.iter_mut() {
+            for stream in &mut world.streams {
                 stream.capture = stream.capture.filter(|&of| of != capture.number);
             }
             if let Some(graph) = world.graphs.iter_mut().find(|graph| graph.id == capture.graph) {
@@ -226,8 +226,11 @@ impl Run {
             return Ok(());
         };
         match answer {
+            Ok(()) if world.graphs[place].captures > 0 => Err(Fault::Unexpected {
+                call: "release_graph",
+                error: "released while it is captured into".into(),
+            }),
             Ok(()) => {
-                world.graphs[place].captures = 0;
                 world.drop_executables(&self.device, place);
                 if capturing {
                     world.graphs[place].released = true;

@@ -13,18 +13,21 @@
 //! | `operation` | [`Program`], [`Operation`]: what is done |
 //! | `generate` | [`decode`]: from bytes to programs |
 //! | `run` | [`check`], [`check_threads`]: from the first step to the last look |
-//! | `act`, `graphs` | each call, made as a program may |
+//! | `act` | each operation, and what it is about |
+//! | `blocks`, `streams`, `graphs` | each call, made as a program may |
 //! | `world` | what a program knows of its streams, blocks and graphs |
 //! | `platform`, `turns` | threads of which one runs at a time, and where its turn may pass |
 //! | `finding` | [`Finding`]: what a pool must not do, and did |
 
 mod act;
+mod blocks;
 mod finding;
 mod generate;
 mod graphs;
 mod operation;
 mod platform;
 mod run;
+mod streams;
 mod turns;
 mod world;
 

@@ -156,7 +156,13 @@ pub fn check_threads(program: &Program, threads: usize, seed: u64) -> Result<Tal
         turns::may_pass();
     });
     run.device.after_call(|_| turns::may_pass());
-    let turns = Turns::new(threads, seed, [2, 8, 20, 50][seed as usize % 4]);
+    let percent = match seed % 4 {
+        0 => 2,
+        1 => 8,
+        2 => 20,
+        _ => 50,
+    };
+    let turns = Turns::new(threads, seed, percent);
     let fault: Mutex<Option<Finding>> = Mutex::new(None);
     std::thread::scope(|scope| {
         for number in 0..threads {
@@ -344,8 +350,8 @@ impl Run {
         ] {
             Fault::differs(figure, got, expected)?;
         }
-        for (tag, &bytes) in tags.iter().enumerate() {
-            let tag = pool_core::Tag(tag as u32);
+        for (tag, &bytes) in (0..).zip(&tags) {
+            let tag = pool_core::Tag(tag);
             Fault::differs("tag_live_bytes", self.pool.tag_live_bytes(tag), bytes)?;
         }
         let sum = stats.live_bytes + stats.cached_bytes + stats.deferred_bytes + stats.free_bytes;
