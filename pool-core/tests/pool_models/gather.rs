@@ -41,7 +41,7 @@ fn a_join_against_a_gather() {
     static SERVED: Seen = Seen::new("served");
     static REFUSED: Seen = Seen::new("refused");
     explore("a_join_against_a_gather", Bound::Preemptions(2), &[&SERVED, &REFUSED], |order| {
-        let world = World::new(2, Pacing::Idle, PATIENT);
+        let world = World::short(2, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
         free_and_gather(&world, old, first);
@@ -63,7 +63,7 @@ fn two_joins_of_one_stream() {
     static ONE: Seen = Seen::new("one wait");
     static TWO: Seen = Seen::new("two waits");
     explore("two_joins_of_one_stream", Bound::Preemptions(3), &[&ONE, &TWO], |order| {
-        let world = World::new(2, Pacing::Idle, PATIENT);
+        let world = World::short(2, Pacing::Idle, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 2);
         free_and_gather(&world, old, block);

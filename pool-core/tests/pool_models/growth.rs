@@ -66,7 +66,7 @@ fn two_threads_grow_to_the_limit() {
 fn a_trim_against_an_allocation() {
     static KEPT: Seen = Seen::new("kept");
     static RELEASED: Seen = Seen::new("released");
-    explore("a_trim_against_an_allocation", Bound::Preemptions(3), &[&KEPT, &RELEASED], |order| {
+    explore("a_trim_against_an_allocation", Bound::Preemptions(2), &[&KEPT, &RELEASED], |order| {
         let world = World::new(2, Pacing::Eager, PATIENT);
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 2);

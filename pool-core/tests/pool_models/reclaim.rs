@@ -13,7 +13,7 @@ fn a_deferred_free_against_the_owners_wait() {
     static SERVED: Seen = Seen::new("served");
     static REFUSED: Seen = Seen::new("refused");
     let name = "a_deferred_free_against_the_owners_wait";
-    explore(name, Bound::Preemptions(3), &[&SERVED, &REFUSED], |order| {
+    explore(name, Bound::Preemptions(2), &[&SERVED, &REFUSED], |order| {
         let world = World::new(1, Pacing::Idle, Deferred::AtOnce);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);

@@ -6,9 +6,8 @@ use crate::explore::{Bound, Order, Seen, explore};
 use crate::world::{PATIENT, World};
 
 /// A stream with free memory is retired, and what is done is taken back, while another stream
-/// takes the memory.
-fn retire_against_steal(order: Order, pacing: Pacing, stolen: &Seen, common: &Seen) {
-    let world = World::new(1, pacing, PATIENT);
+/// takes the memory. Whether the other got it, and whether it had to wait.
+fn retire_against_steal(order: Order, world: World) -> (bool, bool) {
     let (old, new) = (world.stream(), world.stream());
     let block = world.allocate(old, 1);
     world.free(old, block);
@@ -18,22 +17,22 @@ fn retire_against_steal(order: Order, pacing: Pacing, stolen: &Seen, common: &Se
     };
     let steal = move |world: World| world.try_allocate(new, 1).is_ok();
     let ((), served) = order.race(world.clone(), retire, steal);
-    let steals = world.pool.stats().steals;
-    stolen.note_if(served && steals > 0);
-    common.note_if(served && steals == 0);
     if !served {
         world.allocate(new, 1);
     }
+    let waited = world.pool.stats().calls.device_waits > 0;
     world.finish();
+    (served, waited)
 }
 
 /// Before the stream's work is done.
 #[test]
 fn a_retirement_against_a_steal() {
     static STOLEN: Seen = Seen::new("stolen");
-    static COMMON: Seen = Seen::new("common by then");
     explore("a_retirement_against_a_steal", Bound::Preemptions(3), &[&STOLEN], |order| {
-        retire_against_steal(order, Pacing::Idle, &STOLEN, &COMMON);
+        let world = World::new(1, Pacing::Idle, PATIENT);
+        let (served, waited) = retire_against_steal(order, world);
+        STOLEN.note_if(served && waited);
     });
 }
 
@@ -41,10 +40,27 @@ fn a_retirement_against_a_steal() {
 #[test]
 fn a_retirement_and_its_end_against_a_steal() {
     static STOLEN: Seen = Seen::new("stolen");
-    static COMMON: Seen = Seen::new("common by then");
+    static CLEAN: Seen = Seen::new("clean by then");
     let name = "a_retirement_and_its_end_against_a_steal";
-    explore(name, Bound::Preemptions(3), &[&STOLEN, &COMMON], |order| {
-        retire_against_steal(order, Pacing::Eager, &STOLEN, &COMMON);
+    explore(name, Bound::Preemptions(3), &[&STOLEN, &CLEAN], |order| {
+        let world = World::new(1, Pacing::Eager, PATIENT);
+        let (served, waited) = retire_against_steal(order, world);
+        STOLEN.note_if(served && waited);
+        CLEAN.note_if(served && !waited);
+    });
+}
+
+/// The same while memory is short.
+#[test]
+fn a_retirement_against_a_request_while_memory_is_short() {
+    static STOLEN: Seen = Seen::new("waited for");
+    static CLEAN: Seen = Seen::new("clean by then");
+    let name = "a_retirement_against_a_request_while_memory_is_short";
+    explore(name, Bound::Preemptions(3), &[&STOLEN, &CLEAN], |order| {
+        let world = World::short(1, Pacing::Eager, PATIENT);
+        let (served, waited) = retire_against_steal(order, world);
+        STOLEN.note_if(served && waited);
+        CLEAN.note_if(served && !waited);
     });
 }
 
@@ -52,10 +68,10 @@ fn a_retirement_and_its_end_against_a_steal() {
 /// it is free once the stream's work is done, not before, and not never.
 #[test]
 fn a_retirement_against_the_close_of_a_parcel() {
-    static RECORDED: Seen = Seen::new("recorded in the stream");
-    static ALL: Seen = Seen::new("recorded as it was retired");
+    static EARLY: Seen = Seen::new("one record, of the retirement");
+    static LATE: Seen = Seen::new("one more before");
     let name = "a_retirement_against_the_close_of_a_parcel";
-    explore(name, Bound::None, &[&RECORDED, &ALL], |order| {
+    explore(name, Bound::Preemptions(4), &[&EARLY, &LATE], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
@@ -64,8 +80,8 @@ fn a_retirement_against_the_close_of_a_parcel() {
         let retire = move |world: World| world.pool.retire(other.id).unwrap();
         let (_, ()) = order.race(world.clone(), close, retire);
         let records = world.pool.stats().calls.records;
-        RECORDED.note_if(records > 1);
-        ALL.note_if(records == 1);
+        EARLY.note_if(records == 1);
+        LATE.note_if(records > 1);
         world.allocate(owner, 1);
         world.finish();
     });

@@ -40,15 +40,28 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A pool that may have so many granules and takes them at its start.
+    /// A pool on a device of so many granules, which it takes at its start. It may have more, so
+    /// that each stream keeps what it has.
     #[cfg(loom)]
     pub(crate) fn new(granules: u64, pacing: Pacing, deferred: Deferred) -> Self {
+        let bytes = granules * GRANULE;
+        let config = PoolConfig::new().initial_bytes(bytes).arena_bytes(GRANULE);
+        Self::on(SimConfig::new().memory_bytes(bytes), config, pacing, deferred)
+    }
+
+    /// The same, and it may not: streams have nothing to themselves.
+    #[cfg(loom)]
+    pub(crate) fn short(granules: u64, pacing: Pacing, deferred: Deferred) -> Self {
         let bytes = granules * GRANULE;
         Self::of(PoolConfig::new().initial_bytes(bytes).limit_bytes(bytes), pacing, deferred)
     }
 
     pub(crate) fn of(config: PoolConfig, pacing: Pacing, deferred: Deferred) -> Self {
-        let device = SimDevice::new(SimConfig::new().pacing(pacing));
+        Self::on(SimConfig::new(), config, pacing, deferred)
+    }
+
+    fn on(device: SimConfig, config: PoolConfig, pacing: Pacing, deferred: Deferred) -> Self {
+        let device = SimDevice::new(device.pacing(pacing));
         let turn = Arc::new(AtomicUsize::new(0));
         let config = config.granule_bytes(GRANULE).cache_bytes(0).deferred(deferred);
         let pool = Pool::on_platform(device.clone(), config).unwrap();
