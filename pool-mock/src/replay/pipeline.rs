@@ -1,5 +1,7 @@
 //! A generated program that uses blocks on streams other than their own.
 
+use std::collections::VecDeque;
+
 use fastrand::Rng;
 
 use super::program::{Deed, Program};
@@ -47,7 +49,7 @@ impl Pipeline {
     pub fn program(&self) -> Program {
         let mut rng = Rng::with_seed(self.seed);
         let mut maker = Maker::default();
-        let mut under_way: std::collections::VecDeque<Vec<Held>> = Default::default();
+        let mut under_way: VecDeque<Vec<Held>> = VecDeque::new();
         for _ in 0..self.batches {
             let depth = rng.u32(self.depth.div_ceil(2)..=self.depth.max(1)) as usize;
             while under_way.len() >= depth.max(1) {

@@ -75,17 +75,17 @@ pub trait Work: Sized {
 pub struct Idle;
 
 impl Work for Idle {
-    #[inline(always)]
+    #[inline]
     fn begin(_: &Pool<SimDevice>, _: &Block) -> Result<Self, Stopped> {
         Ok(Self)
     }
 
-    #[inline(always)]
+    #[inline]
     fn queue(&self, _: &SimDevice, _: SimStream, _: Access) -> Result<(), Stopped> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn order(_: &SimDevice, _: SimStream, _: SimStream) -> Result<(), Stopped> {
         Ok(())
     }
@@ -283,7 +283,7 @@ impl<'a, W: Work> Pooled<'a, W> {
     /// # Errors
     ///
     /// As [`pass`](Self::pass).
-    #[inline(always)]
+    #[inline]
     pub fn call(&mut self, deed: Deed) -> Result<bool, Stopped> {
         match deed {
             Deed::Allocate { slot, stream, size_bytes } => {

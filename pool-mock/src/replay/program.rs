@@ -269,7 +269,7 @@ impl Program {
                     peak_bytes = peak_bytes.max(live_bytes);
                 }
                 Deed::Free { slot, .. } => {
-                    live_bytes -= std::mem::take(&mut sizes_bytes[slot as usize]);
+                    live_bytes -= core::mem::take(&mut sizes_bytes[slot as usize]);
                 }
                 _ => {}
             }

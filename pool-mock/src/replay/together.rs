@@ -85,7 +85,7 @@ pub fn pass_pooled_together<W: Work + Send>(copies: Vec<Pooled<'_, W>>) -> Resul
         // What is wrong shows again in the pass.
         let _ = pooled.warm_up();
     };
-    let raced = race(copies.into_iter(), warm_up, |pooled| pooled.play())?;
+    let raced = race(copies.into_iter(), warm_up, Pooled::play)?;
     let (elapsed, finished) = raced.result();
     let mut failures = 0;
     for (mut pooled, of_thread) in finished {

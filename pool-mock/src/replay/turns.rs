@@ -23,7 +23,7 @@ pub(super) fn passes<W: Work + Send>(
     take_turns(pooled, passes, &mut |turn| {
         failures += u64::from(!turn.served);
         if turn.is_last {
-            ended(std::mem::take(&mut failures));
+            ended(core::mem::take(&mut failures));
         }
         true
     })
@@ -57,8 +57,8 @@ struct Table<'p, 'a, W: Work> {
     seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
 }
 
-fn take_turns<'p, 'a, W: Work + Send>(
-    pooled: &'p mut Pooled<'a, W>,
+fn take_turns<'p, W: Work + Send>(
+    pooled: &'p mut Pooled<'_, W>,
     passes: u32,
     seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
 ) -> Result<(), Stopped> {
@@ -71,7 +71,7 @@ fn take_turns<'p, 'a, W: Work + Send>(
             let (table, turns) = (&table, &turns);
             let work = move || work(program, thread, table, turns);
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
-                end_now(&table, turns);
+                end_now(table, turns);
                 return Err(error);
             }
         }

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use pool_core::{ConfigError, Placement, RangeConfig, VerifyError, Work};
 use pool_mock::{
     Trace,
-    replay::{Best, Script, Survey},
+    replay::{Best, Script, Stopped, Survey},
 };
 
 use crate::{
@@ -51,6 +51,9 @@ pub(crate) enum JobError {
     /// The copies have more blocks than a replay counts.
     #[error("so many copies have more than 4,294,967,295 blocks live at once: use fewer --threads")]
     TooManyBlocks,
+    /// The pool or the device refused what no want of memory explains.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The system has no more threads.
     #[error("cannot start a thread for each copy, use fewer --threads: {0}")]
     Threads(io::Error),
@@ -73,12 +76,12 @@ impl Job<'_> {
         let Figures { seen, best, .. } = figures;
         let granule_bytes = script.granule_bytes();
         let min_capacity_bytes = figures.min_capacity.map(|granules| granules * granule_bytes);
-        let peak_live_bytes = script.peak_live_bytes().saturating_mul(u64::from(options.threads));
+        let peak_live_bytes = script.peak_live_bytes().saturating_mul(u64::from(options.copies()));
         let ns_per_operation = best.ns_per_operation(script.operations());
         Row {
             trace: self.path.display().to_string(),
             placement: row::name(self.placement),
-            operations: script.operations().saturating_mul(options.threads as usize),
+            operations: script.operations().saturating_mul(options.copies() as usize),
             peak_live_bytes,
             peak_reserved_bytes: seen.peak_reserved_granules * granule_bytes,
             min_capacity_bytes,

@@ -6,6 +6,9 @@
 mod bare;
 mod job;
 mod options;
+mod pool;
+mod pool_row;
+mod pool_table;
 mod progress;
 mod row;
 mod shared;
@@ -17,14 +20,14 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
 use pool_mock::{Trace, replay::Script};
 
-use self::{job::Job, options::Options, progress::Progress};
+use self::{job::Job, options::Options, pool::Subject, progress::Progress};
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    match run(&options) {
+    let options = Options::read();
+    let ran = if options.pool { run_on_pools(&options) } else { run(&options) };
+    match ran {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // The reader of our output has seen enough.
@@ -80,6 +83,40 @@ fn run(options: &Options) -> io::Result<bool> {
     progress.finish();
     if !options.json && !rows.is_empty() {
         writeln!(out, "{}", table::of(&rows))?;
+    }
+    Ok(all_well)
+}
+
+/// Replays all traces on pools; false if any was damaged, any request refused, or if any two uses
+/// of the same bytes could have raced.
+fn run_on_pools(options: &Options) -> io::Result<bool> {
+    let traces = options.traces();
+    let progress = Progress::new(traces.len() + usize::from(options.pipeline));
+    let mut out = io::stdout().lock();
+    let mut rows = Vec::new();
+    let mut all_well = true;
+    let subjects = traces.iter().map(Subject::Trace);
+    for subject in subjects.chain(options.pipeline.then_some(Subject::Pipeline)) {
+        progress.show(&format!("reading {}", subject.path().display()));
+        let row = subject.read(options).and_then(|job| job.run(options, &progress));
+        match row {
+            Ok(row) => {
+                all_well &= row.is_well();
+                if options.json {
+                    progress.suspend(|| writeln!(out, "{}", row.json()))?;
+                }
+                rows.push(row);
+            }
+            Err(error) => {
+                all_well = false;
+                complain(&progress, subject.path(), &*error);
+            }
+        }
+        progress.advance(1);
+    }
+    progress.finish();
+    if !options.json && !rows.is_empty() {
+        writeln!(out, "{}", pool_table::of(&rows))?;
     }
     Ok(all_well)
 }

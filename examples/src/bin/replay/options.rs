@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use pool_core::Placement;
+use pool_mock::device::Pacing;
 
 /// The trace that the repository carries.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/multi_stream.csv.gz");
@@ -16,6 +17,7 @@ const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/multi_stream.
 /// Sizes are bytes, or numbers with a unit: 24GiB, 1.5MiB, 500MB.
 #[derive(Debug, Parser)]
 #[command(version)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Options {
     /// The logs to replay; without any, one that the repository carries
     #[arg(value_name = "TRACE")]
@@ -36,10 +38,44 @@ pub(crate) struct Options {
     pub(crate) find_capacity: bool,
 
     /// Replay through the shared allocator and its caches, instead of a bare range
-    #[arg(long)]
+    #[arg(long, group = "many")]
     pub(crate) shared: bool,
 
-    /// With --shared, so many copies of the program at once, each on a thread and a cache of its own
+    /// Replay through a pool over the simulated device, with the trace's own streams
+    ///
+    /// Each stream of the trace is one that the pool owns; a free names the stream that the trace
+    /// does. Says how many bytes are needed, what time an operation takes beside --shared, and
+    /// what the pool asks of the device when work is queued: a write of each block behind its
+    /// allocation, a read before its free, both on the stream that it was allocated on. The
+    /// device proves that no two uses of the same bytes can race; if any could, the exit code
+    /// is 1.
+    #[arg(long, group = "many", conflicts_with_all = ["capacity", "placement"])]
+    pub(crate) pool: bool,
+
+    /// With --pool, the bytes that the pool reserves, as one arena at its start; without it, the
+    /// pool grows by arenas as it needs them
+    ///
+    /// With --find-capacity the smallest limit is found that serves every request, also with 1, 2
+    /// and 5 % more.
+    #[arg(long, value_name = "SIZE", requires = "pool")]
+    pub(crate) limit: Option<ByteSize>,
+
+    /// With --pool, how late the device runs: idle (only when the host waits), lag:N (each stream
+    /// lags by N of its own pieces of work), eager, or random:SEED
+    #[arg(long, value_name = "PACING", default_value = "idle,lag:64", requires = "pool")]
+    #[arg(value_delimiter = ',', value_parser = pacing)]
+    pub(crate) pacing: Vec<PacingChoice>,
+
+    /// With --pool, also replay a generated pipeline, whose blocks are used on streams other than
+    /// their own
+    #[arg(long, requires = "pool")]
+    pub(crate) pipeline: bool,
+
+    /// With --shared or --pool, so many copies of the program at once, each on a thread and a
+    /// cache of its own; or "recorded"
+    ///
+    /// With "recorded" (--pool only), each thread of the trace is a thread of the system; they
+    /// take turns, so that the calls are made in the recorded order, each from its own thread.
     ///
     /// Copy i works on shard i modulo the number of shards. Only the time comes from real threads,
     /// which start together. How much is reserved and the smallest capacity come from the copies
@@ -47,17 +83,16 @@ pub(crate) struct Options {
     /// on, which gives the same in every run. What is live, reserved and refused is that of all
     /// copies together; the time is from the first thread's start to the last one's end, over the
     /// operations of one copy.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "shared")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) threads: u32,
+    #[arg(long, value_name = "N", default_value = "1", requires = "many", value_parser = threads)]
+    pub(crate) threads: ThreadsChoice,
 
     /// With --shared, the most parts that the range is worked on in at once (1 to 32)
     #[arg(long, value_name = "N", default_value_t = 16, requires = "shared")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=32))]
     pub(crate) shards: u32,
 
-    /// With --shared, the most free bytes that each cache keeps; 0 for no caches
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", requires = "shared")]
+    /// With --shared or --pool, the most free bytes that each cache keeps; 0 for no caches
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", requires = "many")]
     pub(crate) cache_bytes: ByteSize,
 
     /// The unit of sizes and offsets, a power of two from 16 bytes
@@ -70,9 +105,31 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The command line; the process ends if it is wrong.
+    pub(crate) fn read() -> Self {
+        let options = Self::parse();
+        if options.threads == ThreadsChoice::Recorded && !options.pool {
+            let message = "--threads recorded: only with --pool";
+            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
+        }
+        options
+    }
+
     /// The paths of the traces to replay.
     pub(crate) fn traces(&self) -> Vec<PathBuf> {
-        if self.traces.is_empty() { vec![BUNDLED.into()] } else { self.traces.clone() }
+        if self.traces.is_empty() && !self.pipeline {
+            vec![BUNDLED.into()]
+        } else {
+            self.traces.clone()
+        }
+    }
+
+    /// How many copies of the program there are.
+    pub(crate) fn copies(&self) -> u32 {
+        match self.threads {
+            ThreadsChoice::Copies(copies) => copies,
+            ThreadsChoice::Recorded => 1,
+        }
     }
 
     /// The granule, a power of two.
@@ -105,6 +162,48 @@ impl PlacementChoice {
             Self::All => &[Placement::BestFit, Placement::FirstFit, Placement::Buddy],
         }
     }
+}
+
+/// What `--threads` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadsChoice {
+    /// So many copies of the program, a thread each.
+    Copies(u32),
+    /// A thread for each of the trace's.
+    Recorded,
+}
+
+const MOST_COPIES: u32 = 1024;
+
+fn threads(text: &str) -> Result<ThreadsChoice, String> {
+    if text == "recorded" {
+        return Ok(ThreadsChoice::Recorded);
+    }
+    let copies = text.parse().ok().filter(|copies| (1..=MOST_COPIES).contains(copies));
+    copies
+        .map(ThreadsChoice::Copies)
+        .ok_or_else(|| format!("a number from 1 to {MOST_COPIES}, or \"recorded\""))
+}
+
+/// What `--pacing` takes.
+#[derive(Clone, Debug)]
+pub(crate) struct PacingChoice {
+    /// As the command line spells it.
+    pub(crate) name: String,
+    pub(crate) pacing: Pacing,
+}
+
+fn pacing(text: &str) -> Result<PacingChoice, String> {
+    let number = |text: &str| text.parse().ok();
+    let pacing = match text.split_once(':') {
+        None if text == "idle" => Some(Pacing::Idle),
+        None if text == "eager" => Some(Pacing::Eager),
+        Some(("lag", items)) => number(items).map(Pacing::Lag),
+        Some(("random", seed)) => number(seed).map(Pacing::Random),
+        _ => None,
+    };
+    let choice = |pacing| PacingChoice { name: text.to_owned(), pacing };
+    pacing.map(choice).ok_or_else(|| "idle, eager, lag:N or random:SEED".to_owned())
 }
 
 fn granule(text: &str) -> Result<ByteSize, String> {

@@ -82,12 +82,12 @@ pub(crate) struct Sharing {
 impl Sharing {
     pub(crate) fn new(options: &Options, ns_per_operation: Option<f64>, work: Work) -> Self {
         Self {
-            threads: options.threads,
+            threads: options.copies(),
             shards: options.shards,
             cache_bytes: options.cache_bytes.as_u64(),
             operations_per_second: ns_per_operation
                 .filter(|ns| *ns > 0.0)
-                .map(|ns| f64::from(options.threads) * 1e9 / ns),
+                .map(|ns| f64::from(options.copies()) * 1e9 / ns),
             in_cache: work.in_cache,
             magazines: work.magazines,
             locks: work.locks,

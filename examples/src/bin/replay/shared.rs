@@ -14,7 +14,7 @@ impl Job<'_> {
     /// Replays on a shared allocator: the time with a thread for each copy, everything else
     /// with the copies in lockstep, so that it is the same in every run.
     pub(crate) fn on_a_shared_allocator(&self, progress: &Progress) -> Result<Figures, JobError> {
-        let threads = self.options.threads;
+        let threads = self.options.copies();
         let script = &self.script.copies(threads).ok_or(JobError::TooManyBlocks)?;
         let capacity_bytes = self.capacity_bytes(roomy_capacity(script));
         let shared = self.shared(capacity_bytes, script)?;
@@ -57,6 +57,6 @@ impl Job<'_> {
 
     /// A cache for each copy, each on its own shard as long as there are any.
     fn caches(&self, shared: &SharedAllocator) -> Vec<Cached> {
-        Cached::copies(shared, self.options.threads, self.options.shards)
+        Cached::copies(shared, self.options.copies(), self.options.shards)
     }
 }

@@ -84,12 +84,12 @@ fn cells(row: &Row) -> Vec<Cell> {
 }
 
 /// The last part of a path.
-fn short(path: &str) -> &str {
+pub(crate) fn short(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 /// `1234567` as `1,234,567`.
-fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -1,0 +1,270 @@
+//! One trace on pools over the simulated device.
+
+use core::error::Error;
+use std::path::{Path, PathBuf};
+
+use pool_core::{Pool, PoolConfig, RangeConfig, SharedAllocator, SharedConfig};
+use pool_mock::{
+    Trace,
+    device::{Pacing, SimConfig, SimDevice},
+    replay::{
+        Best, Cached, Cost, Pipeline, Pooled, Program, Script, Stopped, pass_pooled_together,
+        pass_together, roomy_capacity, smallest_that_serves,
+    },
+};
+
+use crate::{
+    job::JobError,
+    options::{Options, ThreadsChoice},
+    pool_row::{Memory, PoolRow, Spent, Time},
+    progress::Progress,
+    row::human,
+};
+
+/// The least memory that the simulated device has.
+const DEVICE_BYTES: u64 = 80 << 30;
+
+/// The passes that the device's calls are counted in, by name.
+const PASSES: [&str; PASS_COUNT as usize] = ["cold", "warm"];
+const PASS_COUNT: u32 = 2;
+
+/// What is to be replayed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    /// A log.
+    Trace(&'a PathBuf),
+    /// A generated program.
+    Pipeline,
+}
+
+impl<'a> Subject<'a> {
+    /// What it is called.
+    pub(crate) fn path(self) -> &'a Path {
+        match self {
+            Self::Trace(path) => path,
+            Self::Pipeline => Path::new("pipeline"),
+        }
+    }
+
+    /// Makes it ready.
+    pub(crate) fn read(self, options: &Options) -> Result<PoolJob, Box<dyn Error>> {
+        let (one, script, oddities) = match self {
+            Self::Trace(path) => {
+                let trace = Trace::open(path)?;
+                let script = Script::new(&trace, options.granule_bytes());
+                (Program::of(&trace), Some(script), trace.report().to_string())
+            }
+            Self::Pipeline => (Pipeline::default().program(), None, String::new()),
+        };
+        let all = match options.threads {
+            ThreadsChoice::Copies(copies) => one.copies(copies).ok_or(JobError::TooManyBlocks)?,
+            ThreadsChoice::Recorded => one.clone(),
+        };
+        Ok(PoolJob { path: self.path().display().to_string(), one, all, script, oddities })
+    }
+}
+
+/// A program that is replayed on pools.
+#[derive(Debug)]
+pub(crate) struct PoolJob {
+    path: String,
+    /// One copy.
+    one: Program,
+    /// All copies, or the program with its own threads.
+    all: Program,
+    /// For the shared allocator, which has no streams.
+    script: Option<Script>,
+    oddities: String,
+}
+
+impl PoolJob {
+    /// All replays.
+    pub(crate) fn run(
+        &self,
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<PoolRow, Box<dyn Error>> {
+        progress.show(&format!("{}: replaying", self.path));
+        let peak_live_bytes = self.all.peak_live_bytes(options.granule_bytes());
+        let mut spent = Vec::new();
+        for choice in &options.pacing {
+            self.work(options, choice.pacing, &choice.name, &mut spent)?;
+        }
+        let (peak_reserved_bytes, failures) = self.growth(options)?;
+        let time = match options.threads {
+            ThreadsChoice::Copies(_) => self.time(options)?,
+            // To take turns takes longer than to allocate.
+            ThreadsChoice::Recorded => None,
+        };
+        let memory = Memory {
+            peak_reserved_bytes,
+            min_limit_bytes: self.min_limit(&self.all, options, progress)?,
+            unmoved_limit_bytes: self.unmoved(options, progress)?,
+        };
+        Ok(PoolRow {
+            trace: self.path.clone(),
+            operations: self.all.operations(),
+            frees: self.all.frees(),
+            streams: self.all.streams(),
+            threads: self.all.threads(),
+            limit_bytes: options.limit.map(|limit| limit.as_u64()),
+            peak_live_bytes,
+            memory,
+            time,
+            failures: spent.iter().map(|spent| spent.failures).fold(failures, u64::max),
+            device: spent,
+            oddities: self.oddities.clone(),
+        })
+    }
+
+    /// What the pool asks of the device, pass by pass on one pool.
+    fn work(
+        &self,
+        options: &Options,
+        pacing: Pacing,
+        name: &str,
+        spent: &mut Vec<Spent>,
+    ) -> Result<(), JobError> {
+        let device = SimConfig::new().pacing(pacing);
+        let pool = pool(self.device(device, options), options, limit(options))?;
+        let mut pooled = Pooled::with_work(&pool, &self.all)?;
+        let mut before = pool.stats();
+        let mut passes = PASSES.iter();
+        pooled.passes(PASS_COUNT, |failures| {
+            let after = pool.stats();
+            spent.push(Spent {
+                pacing: name.to_owned(),
+                pass: passes.next().unwrap_or(&""),
+                cost: Cost::between(&before, &after),
+                failures,
+                violations: Vec::new(),
+            });
+            before = after;
+        })?;
+        pool.verify()?;
+        let violations = pool.device().violations();
+        if let Some(last) = spent.last_mut() {
+            last.violations = violations.iter().map(ToString::to_string).collect();
+        }
+        Ok(())
+    }
+
+    /// The most bytes reserved at once, and how many requests were refused.
+    fn growth(&self, options: &Options) -> Result<(u64, u64), JobError> {
+        let pool = pool(self.device(silent(), options), options, limit(options))?;
+        let failures = Pooled::new(&pool, &self.all)?.pass()?;
+        pool.verify()?;
+        Ok((pool.stats().peak_reserved_bytes, failures))
+    }
+
+    /// The smallest limit that serves a program, if it is asked for.
+    fn min_limit(
+        &self,
+        program: &Program,
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<Option<u64>, JobError> {
+        if !options.find_capacity {
+            return Ok(None);
+        }
+        let granule_bytes = options.granule_bytes();
+        let peak_granules = program.peak_live_bytes(granule_bytes) / granule_bytes;
+        let found = smallest_that_serves(peak_granules, |granules| {
+            let bytes = granules.saturating_mul(granule_bytes);
+            progress.show(&format!("{}: trying {}", self.path, human(bytes)));
+            let pool = pool(self.device(silent(), options), options, Some(bytes))?;
+            Ok::<_, JobError>(Pooled::new(&pool, program)?.serves()?)
+        })?;
+        Ok(found.map(|granules| granules * granule_bytes))
+    }
+
+    /// What pools would need that keep to one stream each.
+    fn unmoved(&self, options: &Options, progress: &Progress) -> Result<Option<u64>, JobError> {
+        let mut sum_bytes = 0;
+        for stream in 0..self.one.streams() {
+            match self.min_limit(&self.one.on_stream(stream), options, progress)? {
+                Some(bytes) => sum_bytes += bytes,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(sum_bytes * u64::from(options.copies())))
+    }
+
+    /// The time on a pool and on a shared allocator, a pass of each in turn.
+    fn time(&self, options: &Options) -> Result<Option<Time>, JobError> {
+        let Some(script) = &self.script else { return Ok(None) };
+        let copies = options.copies();
+        let all = script.copies(copies).ok_or(JobError::TooManyBlocks)?;
+        let room_bytes = roomy_capacity(&all).saturating_mul(all.granule_bytes());
+        let (mut on_pool, mut on_shared) = (Best::default(), Best::default());
+        let mut timed_calls = 0;
+        while !(on_pool.is_settled() && on_shared.is_settled()) {
+            let config = config(options, limit(options)).initial_bytes(room_bytes);
+            let config = match limit(options) {
+                Some(bytes) => config.initial_bytes(bytes),
+                None => config,
+            };
+            let pool = Pool::new(self.device(silent(), options), config).map_err(Stopped::from)?;
+            let pooled = (0..copies).map(|_| Pooled::new(&pool, &self.one));
+            on_pool.add(pass_pooled_together(pooled.collect::<Result<_, _>>()?)?);
+            timed_calls = pool.stats().calls.total();
+            let range = RangeConfig::new(room_bytes)
+                .granule_bytes(options.granule_bytes())
+                .expect_blocks(all.peak_live_blocks().saturating_mul(2));
+            let shared = SharedAllocator::new(
+                SharedConfig::new(range)
+                    .shards(options.shards)
+                    .cache_bytes(options.cache_bytes.as_u64()),
+            )?;
+            let mut caches = Cached::copies(&shared, copies, options.shards);
+            on_shared.add(pass_together(script, &mut caches).map_err(JobError::Threads)?);
+        }
+        let operations = self.one.operations();
+        Ok(on_pool.ns_per_operation(operations).zip(on_shared.ns_per_operation(operations)).map(
+            |(ns_per_operation, shared_ns_per_operation)| Time {
+                ns_per_operation,
+                shared_ns_per_operation,
+                timed_calls,
+            },
+        ))
+    }
+
+    /// A device with memory for all that could be reserved.
+    fn device(&self, config: SimConfig, options: &Options) -> SimDevice {
+        let most_bytes = self.all.peak_live_bytes(options.granule_bytes()).saturating_mul(4);
+        SimDevice::new(config.memory_bytes(most_bytes.max(DEVICE_BYTES)))
+    }
+}
+
+/// A device on which nothing is queued.
+fn silent() -> SimConfig {
+    SimConfig::new().detector(false).marks(false)
+}
+
+fn limit(options: &Options) -> Option<u64> {
+    options.limit.map(|limit| limit.as_u64())
+}
+
+/// A pool; with a limit, one that reserves it at its start.
+fn pool(
+    device: SimDevice,
+    options: &Options,
+    limit_bytes: Option<u64>,
+) -> Result<Pool<SimDevice>, Stopped> {
+    let config = config(options, limit_bytes);
+    let config = match limit_bytes {
+        Some(bytes) => config.initial_bytes(bytes),
+        None => config,
+    };
+    Ok(Pool::new(device, config)?)
+}
+
+fn config(options: &Options, limit_bytes: Option<u64>) -> PoolConfig {
+    let config = PoolConfig::new()
+        .granule_bytes(options.granule_bytes())
+        .cache_bytes(options.cache_bytes.as_u64());
+    match limit_bytes {
+        Some(bytes) => config.limit_bytes(bytes),
+        None => config,
+    }
+}
