@@ -189,7 +189,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     where
         D::Stream: 'a,
     {
-        let (on, request) = (on.into(), request.into());
+        let on = on.into();
+        let request = request.into();
         if let On::Stream(id) = on
             && self.inner.is_quiet()
             && self.inner.knows(id)
@@ -447,9 +448,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let block = match served {
             Ok(block) => block,
             Err(error) => {
-                if let Some(tag) = tag {
-                    self.tags.credit(tag, request.size_bytes);
-                }
+                self.tags_credit(tag, request.size_bytes);
                 return Err(error);
             }
         };
@@ -465,11 +464,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         tag: Option<Tag>,
     ) -> Result<Block, PoolError<D::Error>> {
         let raw_origin = match asker {
-            Asker::Raw { handle } => {
-                let id = self.capabilities.contains(Capabilities::STREAM_IDS);
-                let id = if id { self.device.stream_id(handle).ok() } else { None };
-                Some((self.device.stream_key(handle), id))
-            }
+            Asker::Raw { handle } => match self.identity_of(handle) {
+                Ok(id) => Some((self.device.stream_key(handle), id)),
+                Err(failed) => {
+                    self.tags_credit(tag, request.size_bytes);
+                    self.undo(block.handle());
+                    return Err(failed.into());
+                }
+            },
             _ => None,
         };
         let graph = match asker {
@@ -491,7 +493,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(tag) = tag
             && let Err(error) = self.charge(tag, more)
         {
-            self.tags.credit(tag, request.size_bytes);
+            self.tags_credit(Some(tag), request.size_bytes);
             self.undo(block.handle());
             return Err(error);
         }
@@ -502,13 +504,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
             note.tag = tag;
         });
         if noted.is_none() {
-            if let Some(tag) = tag {
-                self.tags.credit(tag, block.size_bytes());
-            }
+            self.tags_credit(tag, block.size_bytes());
             self.undo(block.handle());
             return Err(PoolError::OutOfHostMemory);
         }
         Ok(*block)
+    }
+
+    fn tags_credit(&self, tag: Option<Tag>, size_bytes: u64) {
+        if let Some(tag) = tag {
+            self.tags.credit(tag, size_bytes);
+        }
     }
 
     /// Takes a block back that was allocated just now, and that no work uses.

@@ -9,7 +9,7 @@ use super::arenas::Arenas;
 use super::fence::Shared;
 use super::parcel::Parcel;
 use super::plenty::Plenty;
-use super::sources::{Joined, Sources, has_fence};
+use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
 use crate::device::Device;
@@ -67,12 +67,17 @@ pub(crate) struct Graph {
     pub(crate) released: bool,
 }
 
+/// Closed parcels of one space that wait for the same streams.
+const MOST_ALIKE: usize = 4;
+
 /// The books.
 pub(crate) struct Books<D: Device> {
     pub(crate) streams: HashMap<u32, Known<D>>,
     /// The numbers of streams by their handles' keys.
     pub(crate) keys: HashMap<u64, u32>,
     pub(crate) next_number: u32,
+    /// The last serial of a fence.
+    pub(crate) serial: u64,
     /// The holder of each space, by its number; the hub's is not used.
     pub(crate) spaces: Vec<Holder>,
     /// What the hub's free memory waits for.
@@ -92,6 +97,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) limit_bytes: Option<u64>,
     pub(crate) plenty: Plenty,
     pub(crate) captures: Vec<Capture>,
+    /// Arenas that are being asked of the device.
+    pub(crate) growing: u32,
     /// Calls of the device under way that a capture forbids.
     pub(crate) uncapturable: u32,
     /// Where the next poll begins among all fences.
@@ -107,6 +114,7 @@ impl<D: Device> Books<D> {
             streams: HashMap::new(),
             keys: HashMap::new(),
             next_number: 1,
+            serial: 0,
             spaces: (0..spaces).map(|_| Holder::Nobody).collect(),
             stains: Stains::default(),
             sources: Sources::new(),
@@ -121,6 +129,7 @@ impl<D: Device> Books<D> {
             limit_bytes,
             plenty: Plenty::default(),
             captures: Vec::new(),
+            growing: 0,
             uncapturable: 0,
             polled: 0,
             graphs: HashMap::new(),
@@ -173,12 +182,22 @@ impl<D: Device> Books<D> {
             && let Some(source) = self.sources.get(source)
         {
             for fence in &source.fences {
-                if !has_fence(&parcel.fences, fence) {
-                    parcel.fences.push(fence.clone());
-                }
+                parcel.add_fence(fence.clone());
             }
         }
-        if parcel.is_open() { self.open.push(parcel) } else { self.closed.push(parcel) }
+        if parcel.is_open() {
+            self.open.push(parcel);
+            return;
+        }
+        // While nothing gets done, the number of fences is bounded nevertheless.
+        let mut alike = self.closed.iter_mut().filter(|other| other.is_like(&parcel));
+        if let Some(newest) = alike.nth(MOST_ALIKE - 1) {
+            newest.blocks.append(&mut parcel.blocks);
+            newest.size_bytes += parcel.size_bytes;
+            self.garbage.extend(core::mem::replace(&mut newest.fences, parcel.fences));
+        } else {
+            self.closed.push(parcel);
+        }
     }
 
     /// Stains a stretch of the hub by what a source has freed until now.

@@ -4,10 +4,10 @@
 use alloc::vec::Vec;
 
 use super::error::DeviceError;
-use super::fence::{Fence, Shared};
+use super::fence::{Behind, Fence, Shared};
 use super::inner::{Failed, Inner};
 use super::sabotage::{QUERIES_IN_CAPTURE, RECORDS_IN_CAPTURE};
-use crate::device::{Call, Device, Failure, Severity};
+use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::threads::Threads;
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -50,10 +50,36 @@ impl<D: Device, T: Threads> Inner<D, T> {
         result.map(Some)
     }
 
-    pub(super) fn record(&self, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
+    /// The identity of a stream that the pool does not know, where the device has them.
+    pub(super) fn identity_of(&self, handle: &D::Stream) -> Result<Option<u64>, Failed<D>> {
+        if !self.capabilities.contains(Capabilities::STREAM_IDS) {
+            return Ok(None);
+        }
+        self.call(Call::StreamId, |device| device.stream_id(handle)).map(Some)
+    }
+
+    /// Records a fence in a stream, which the pool knows by this number or does not know.
+    pub(super) fn record(
+        &self,
+        number: Option<u32>,
+        handle: &D::Stream,
+    ) -> Result<Shared<D>, Failed<D>> {
         self.counters.records.add_shared(1);
+        let serial = self.draw_serial();
         let fence = self.call(Call::Record, |device| device.record(handle))?;
-        Ok(Fence::new(fence, &self.device))
+        let behind = match number {
+            Some(number) => Behind::Stream { number, serial },
+            None => Behind::Raw { serial },
+        };
+        Ok(Fence::new(fence, behind, &self.device))
+    }
+
+    /// A number that is larger than all before, for a fence that is about to be recorded.
+    fn draw_serial(&self) -> u64 {
+        self.with_books(|books| {
+            books.serial += 1;
+            books.serial
+        })
     }
 
     /// Has a stream of the program wait for a fence.
@@ -65,6 +91,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Fences behind all work of the device; none at all during a capture.
     pub(super) fn record_all(&self) -> Result<Option<Vec<Shared<D>>>, Failed<D>> {
+        let serial = self.draw_serial();
         let recorded = self.call_outside_captures(Call::RecordAll, Device::record_all)?;
         let Some(fences) = recorded else { return Ok(None) };
         if fences.is_empty() {
@@ -72,7 +99,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         } else {
             self.counters.records.add_shared(fences.len() as u64);
         }
-        Ok(Some(fences.into_iter().map(|fence| Fence::new(fence, &self.device)).collect()))
+        let behind = Behind::All { serial };
+        let new = |fence| Fence::new(fence, behind, &self.device);
+        Ok(Some(fences.into_iter().map(new).collect()))
     }
 
     /// Whether a fence is done, as far as can be asked.
@@ -137,7 +166,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Records a fence in a known stream; none if that is gone, or captured.
     pub(super) fn record_in(&self, number: u32) -> Result<Option<Shared<D>>, Failed<D>> {
-        self.use_in(number, |handle| self.record(handle))
+        self.use_in(number, |handle| self.record(Some(number), handle))
     }
 
     /// Has a known stream wait for fences; false if it is gone, or captured.

@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::fence::Shared;
 use super::inner::Inner;
+use super::sabotage::ENDS_EARLY;
 use crate::device::{Call, Device};
 use crate::threads::Threads;
 
@@ -20,10 +22,8 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         if !self.device.is_there() {
             return;
         }
-        if !arenas.is_empty() && (self.is_capturing() || !self.wait_for_all()) {
-            return;
-        }
-        for arena in &arenas {
+        let done = ENDS_EARLY || arenas.is_empty() || self.wait_for_all();
+        for arena in arenas.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.
             if self.call(Call::Free, |device| device.free(&arena.range)).is_err() {
                 let _ = self.call(Call::Free, |device| device.free(&arena.range));
@@ -43,14 +43,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return true;
         }
         let done = match self.record_all() {
-            Ok(Some(fences)) => {
-                fences.iter().all(|fence| matches!(self.wait_on_host(fence), Ok(true)))
-            }
+            Ok(Some(fences)) => self.have_passed(&fences),
             Ok(None) | Err(_) => false,
         };
         done || matches!(
             self.call_outside_captures(Call::Synchronize, Device::synchronize),
             Ok(Some(()))
         )
+    }
+
+    /// Waits on the host for fences, and for those that memory waits for, which may be of other
+    /// devices' streams. False if one cannot be waited for.
+    fn have_passed(&self, fences: &[Shared<D>]) -> bool {
+        let others = self.with_books(|books| books.pending(usize::MAX));
+        fences.iter().chain(&others).all(|fence| matches!(self.wait_on_host(fence), Ok(true)))
     }
 }

@@ -1,6 +1,7 @@
 //! Fences, as the pool keeps them.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Deref;
 
 use crate::device::Device;
@@ -35,9 +36,40 @@ impl<D> Deref for Port<D> {
     }
 }
 
+/// What a fence is behind: work that was queued when a number was drawn, before it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// In one stream that the pool knows, or knew.
+    Stream { number: u32, serial: u64 },
+    /// In a stream that it does not know.
+    Raw { serial: u64 },
+    /// In all streams, together with the fences of the same serial.
+    All { serial: u64 },
+}
+
+impl Behind {
+    /// Whether it is behind all that an earlier one is behind.
+    fn is_behind(self, earlier: Self) -> bool {
+        match (self, earlier) {
+            (
+                Self::Stream { number, serial },
+                Self::Stream { number: earlier_number, serial: earlier },
+            ) => number == earlier_number && serial > earlier,
+            (
+                Self::All { serial },
+                Self::Stream { serial: earlier, .. }
+                | Self::Raw { serial: earlier }
+                | Self::All { serial: earlier },
+            ) => serial > earlier,
+            _ => false,
+        }
+    }
+}
+
 /// A fence of the device, which gets it back when nobody needs it any more. Never dropped under a
 /// lock: that is a call of the device.
 pub(crate) struct Fence<D: Device> {
+    behind: Behind,
     raw: Option<D::Fence>,
     device: Arc<Port<D>>,
 }
@@ -46,8 +78,8 @@ pub(crate) struct Fence<D: Device> {
 pub(crate) type Shared<D> = Arc<Fence<D>>;
 
 impl<D: Device> Fence<D> {
-    pub(crate) fn new(raw: D::Fence, device: &Arc<Port<D>>) -> Shared<D> {
-        Arc::new(Self { raw: Some(raw), device: device.clone() })
+    pub(crate) fn new(raw: D::Fence, behind: Behind, device: &Arc<Port<D>>) -> Shared<D> {
+        Arc::new(Self { behind, raw: Some(raw), device: device.clone() })
     }
 
     pub(crate) fn raw(&self) -> Option<&D::Fence> {
@@ -62,5 +94,22 @@ impl<D: Device> Drop for Fence<D> {
         {
             self.device.discard(raw);
         }
+    }
+}
+
+/// Whether a fence is among others.
+pub(crate) fn has_fence<D: Device>(fences: &[Shared<D>], fence: &Shared<D>) -> bool {
+    fences.iter().any(|other| Arc::ptr_eq(other, fence))
+}
+
+/// Adds a fence to others, in place of those that it is behind, which go to the garbage.
+pub(crate) fn add_fence<D: Device>(
+    fences: &mut Vec<Shared<D>>,
+    fence: Shared<D>,
+    garbage: &mut Vec<Shared<D>>,
+) {
+    if !has_fence(fences, &fence) {
+        garbage.extend(fences.extract_if(.., |other| fence.behind.is_behind(other.behind)));
+        fences.push(fence);
     }
 }

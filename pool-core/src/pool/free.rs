@@ -3,13 +3,13 @@
 use super::asker::Asker;
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
-use super::notes::Note;
+use super::notes::{Note, RawUse};
 use super::parcel::Needs;
 use super::sabotage::{
     FOREIGN_IS_OWNER, FORGETS_CAPTURE_USE, FORGETS_USE, NOBODY_IS_OWNER, RAW_UNFENCED,
 };
 use super::stream::On;
-use crate::device::{Capabilities, Device};
+use crate::device::Device;
 use crate::range::{Block, Handle};
 use crate::threads::{HUB, NotFreed, Owner, Threads};
 
@@ -134,8 +134,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             note.uses.iter().filter(|&&number| Some(number) != own).for_each(|&number| {
                 needs.add_stream(number);
             });
-            for handle in &note.raw_uses {
-                needs.fences.push(self.record(handle)?);
+            for used in &note.raw_uses {
+                if self.identity_of(&used.handle)? == used.id {
+                    needs.fences.push(self.record(None, &used.handle)?);
+                } else {
+                    // Another thread's, by the same name.
+                    needs.all = true;
+                }
             }
         }
         let origin = note.and_then(|note| note.raw_origin);
@@ -147,24 +152,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 needs.all |= origin.is_some();
             }
             Asker::Raw { handle } => {
-                needs.all |= origin.is_some_and(|origin| !self.is_origin(handle, origin));
+                let named = (self.device.stream_key(handle), self.identity_of(handle)?);
+                // Without identities nothing says that it is the same stream.
+                needs.all |= origin.is_some_and(|origin| origin != named || named.1.is_none());
                 if !RAW_UNFENCED {
-                    needs.fences.push(self.record(handle)?);
+                    needs.fences.push(self.record(None, handle)?);
                 }
             }
             Asker::Nobody if NOBODY_IS_OWNER => {}
             Asker::Nobody | Asker::Captured { .. } => needs.all = true,
         }
         Ok(needs)
-    }
-
-    /// Whether a stream is the one that a block was allocated on.
-    fn is_origin(&self, handle: &D::Stream, (key, id): (u64, Option<u64>)) -> bool {
-        if self.device.stream_key(handle) != key {
-            return false;
-        }
-        let has_ids = self.capabilities.contains(Capabilities::STREAM_IDS);
-        !has_ids || self.device.stream_id(handle).is_ok_and(|now| Some(now) == id)
     }
 
     pub(super) fn record_use(
@@ -187,10 +185,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }),
             Asker::Raw { handle: stream } => {
                 let key = self.device.stream_key(&stream);
+                let id = self.identity_of(&stream)?;
                 self.notes.change(handle, |note| {
-                    let known = |other: &D::Stream| self.device.stream_key(other) == key;
+                    let known = |other: &RawUse<D>| {
+                        other.id == id && self.device.stream_key(&other.handle) == key
+                    };
                     if !note.raw_uses.iter().any(known) {
-                        note.raw_uses.push(stream);
+                        note.raw_uses.push(RawUse { handle: stream, id });
                     }
                 })
             }

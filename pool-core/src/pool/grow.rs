@@ -8,9 +8,13 @@ use super::books::Books;
 use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
-use super::sabotage::RELEASES_EARLY;
+use super::sabotage::{RELEASES_EARLY, TORN_RESERVE};
 use crate::device::{Call, Capabilities, Device};
+use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
+
+/// How often a thread lets others run before it no longer waits for their growth.
+const MOST_PAUSES: u32 = 1 << 14;
 
 /// What a [`trim`](crate::Pool::trim) did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,11 +40,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
     /// does not allow those.
     fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
+        let room_in = |books: &Books<D>| match books.limit_bytes {
+            Some(limit) => limit.saturating_sub(books.reserved_bytes),
+            None => u64::MAX - books.reserved_bytes,
+        };
+        let seen = TORN_RESERVE.then(|| self.with_books(|books| room_in(books)));
         self.with_books(|books| {
-            let room = match books.limit_bytes {
-                Some(limit) => limit.saturating_sub(books.reserved_bytes),
-                None => u64::MAX - books.reserved_bytes,
-            };
+            let room = seen.unwrap_or_else(|| room_in(books));
             let bytes = wanted_bytes.min(room);
             if bytes < least_bytes {
                 return None;
@@ -154,17 +160,43 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Captured { .. } | Asker::Nobody => plea.space,
             Asker::Known { .. } | Asker::Raw { .. } => HUB,
         };
-        loop {
-            let Some(bytes) = self.reserve(wanted, need) else { return false };
+        if self.await_growth() {
+            plea.again = true;
+            return true;
+        }
+        let grown = loop {
+            let Some(bytes) = self.reserve(wanted, need) else { break false };
             let added = self.add_arena(bytes, space);
             match plea.note(added) {
-                Some(true) => break,
+                Some(true) => break true,
                 None if bytes > need && !self.is_poisoned() => wanted = (bytes / 2).max(need),
-                Some(false) | None => return false,
+                Some(false) | None => break false,
+            }
+        };
+        self.with_books(|books| books.growing -= 1);
+        if grown {
+            self.counters.growths.add_shared(1);
+        }
+        grown
+    }
+
+    /// Waits for an arena that another thread is getting, which may be enough for this one too.
+    /// If there is none (false), this thread is the one from now on that others wait for. So does
+    /// one that has waited for long: it may have been called in the midst of the other's call.
+    fn await_growth(&self) -> bool {
+        for pauses in 0..MOST_PAUSES {
+            let mine = self.with_books(|books| {
+                let mine = books.growing == 0 && pauses == 0;
+                books.growing += u32::from(mine);
+                if mine { Some(true) } else { (books.growing == 0).then_some(false) }
+            });
+            match mine {
+                Some(mine) => return !mine,
+                None => pause(),
             }
         }
-        self.counters.growths.add_shared(1);
-        true
+        self.with_books(|books| books.growing += 1);
+        false
     }
 
     /// Gives idle arenas back, all that there are, and takes one that fits the request.

@@ -66,6 +66,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) joined: Joined,
     /// Whether the pool has all that it may have: then memory is worth more than waits.
     pub(super) tight: bool,
+    /// Whether a step waited for another thread, and is to be taken again.
+    pub(super) again: bool,
     /// The last call of the device that failed on the way.
     pub(super) failure: Option<Failed<D>>,
 }
@@ -96,17 +98,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
-        let mut plea = Plea { asker, request, space, joined, tight, failure };
+        let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             return Ok(block);
         }
         let mut appeals = MOST_APPEALS;
         loop {
             for step in ORDER {
-                if self.take_step(step, &mut plea)
-                    && let Some(block) = self.attempt(&mut plea, step > Step::Poll)?
-                {
-                    return Ok(block);
+                while self.take_step(step, &mut plea) {
+                    if let Some(block) = self.attempt(&mut plea, step > Step::Poll)? {
+                        return Ok(block);
+                    }
+                    if !core::mem::take(&mut plea.again) {
+                        break;
+                    }
                 }
                 self.check_alive()?;
             }
@@ -191,13 +196,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// Whether no other space has memory, or is about to: then this one gets all there is.
+    /// Whether the pool knows no other stream, and nobody else has memory: then a stream gets all
+    /// there is.
     pub(super) fn is_alone(&self, books: &Books<D>, space: Owner) -> bool {
         let others = books.spaces.iter().enumerate().skip(CLEAN.0 as usize);
-        others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| match holder {
-            Holder::Nobody => true,
-            _ => self.shared.use_of(Owner(place as u32)).owned_bytes == 0,
-        })
+        books.streams.len() <= 1
+            && others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| {
+                *holder == Holder::Nobody
+                    || self.shared.use_of(Owner(place as u32)).owned_bytes == 0
+            })
     }
 
     /// The sizes and alignments of stretches that would serve a request, the most wanted first.
@@ -255,7 +262,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     .sum();
                 let free = in_use.owned_bytes.saturating_sub(in_use.used_bytes) + deferred;
                 if Some(*number) != plea.asker.number() && free > 0 {
-                    by_stream.push((StreamId { number: *number, space: space.0 }, free));
+                    by_stream.push((
+                        StreamId { pool: self.number, number: *number, space: space.0 },
+                        free,
+                    ));
                 }
             }
             let captures = books.captures.iter().map(|capture| capture.graph).collect();

@@ -7,7 +7,9 @@ use super::books::Books;
 use super::fence::Shared;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
-use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, LATE_EPOCH, STEALS_UNFENCED};
+use super::sabotage::{
+    FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED,
+};
 use super::sources::{join, joined_epoch};
 use crate::device::Device;
 use crate::range::{AllocError, Block, Stretch};
@@ -15,6 +17,9 @@ use crate::threads::{HUB, Owner, Threads};
 
 /// Stretches that one who cannot wait looks at.
 const MOST_PASSED_OVER: usize = 64;
+
+/// Fences, and the epoch of a source that they are behind.
+type Before<D> = (u64, Vec<Shared<D>>);
 
 /// A source that has to be waited for, for all that it freed up to an epoch.
 type Need = (u32, u64);
@@ -174,6 +179,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         epoch: u64,
     ) -> Result<bool, Failed<D>> {
         let Some((recorded, fences)) = self.fences_of(source, epoch)? else { return Ok(false) };
+        if JOINS_EARLY {
+            self.note_joined(plea, source, recorded);
+        }
         let waited = match plea.asker {
             Asker::Known { number, .. } => self.wait_in(*number, &fences)?,
             Asker::Raw { handle } => {
@@ -183,16 +191,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Nobody | Asker::Captured { .. } => false,
         };
         if waited {
-            join(&mut plea.joined, source, recorded);
-            if let Some(number) = plea.asker.number() {
-                self.with_books(|books| {
-                    if let Some(known) = books.streams.get_mut(&number) {
-                        join(&mut known.joined, source, recorded);
-                    }
-                });
-            }
+            self.note_joined(plea, source, recorded);
         }
         Ok(waited)
+    }
+
+    /// Notes that the asker's stream has waited for a source, up to an epoch.
+    fn note_joined(&self, plea: &mut Plea<'_, D>, source: u32, epoch: u64) {
+        join(&mut plea.joined, source, epoch);
+        if let Some(number) = plea.asker.number() {
+            self.with_books(|books| {
+                if let Some(known) = books.streams.get_mut(&number) {
+                    join(&mut known.joined, source, epoch);
+                }
+            });
+        }
     }
 
     /// Fences behind all that a source freed up to an epoch: those that there are, or one that is
@@ -201,7 +214,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         source: u32,
         epoch: u64,
-    ) -> Result<Option<(u64, Vec<Shared<D>>)>, Failed<D>> {
+    ) -> Result<Option<Before<D>>, Failed<D>> {
         // What is freed from here on has this epoch, and is not behind the fence for it.
         let known = self.with_books(|books| {
             let Some(known) = books.sources.get_mut(source) else {

@@ -16,13 +16,20 @@ use crate::threads::Threads;
 /// Parts of the table, each under its own lock.
 const PARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
+/// A use on a stream that the pool does not know: its handle and, where the device has them, its
+/// identity.
+pub(crate) struct RawUse<D: Device> {
+    pub(crate) handle: D::Stream,
+    pub(crate) id: Option<u64>,
+}
+
 /// A note on a live block.
 pub(crate) struct Note<D: Device> {
     /// Known streams that use it beside its own, in order.
     pub(crate) uses: Vec<u32>,
     /// Streams that the pool does not know and that use it: their owners keep them alive until
     /// the block is freed.
-    pub(crate) raw_uses: Vec<D::Stream>,
+    pub(crate) raw_uses: Vec<RawUse<D>>,
     /// What uses of streams that are gone have to be waited for by.
     pub(crate) fences: Vec<Shared<D>>,
     /// Whether it was allocated on a stream that has no lasting identity: its key and, where the

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::fence::Shared;
+use super::fence::{Shared, has_fence};
 use crate::device::Device;
 use crate::threads::{Aside, Owner};
 
@@ -13,6 +13,10 @@ use crate::threads::{Aside, Owner};
 pub(crate) struct Parcel<D: Device> {
     /// The space of the blocks, to which they go back.
     pub(crate) home: Owner,
+    /// What it was opened for: the numbers of streams, in order, and whether for all work.
+    waits_for: (Vec<u32>, bool),
+    /// Whether it waits for fences beside those that are recorded when it is closed.
+    has_others: bool,
     /// The numbers of streams in which no fence was recorded yet, in order.
     pub(crate) streams: Vec<u32>,
     /// Whether all work of the device has to be waited for.
@@ -59,7 +63,19 @@ impl<D: Device> Needs<D> {
 impl<D: Device> Parcel<D> {
     pub(crate) fn new(home: Owner, needs: Needs<D>, since: Option<Duration>) -> Self {
         let Needs { streams, all, fences } = needs;
-        Self { home, streams, all, fences, blocks: Vec::new(), size_bytes: 0, since }
+        let waits_for = (streams.clone(), all);
+        let has_others = !fences.is_empty();
+        Self {
+            home,
+            waits_for,
+            has_others,
+            streams,
+            all,
+            fences,
+            blocks: Vec::new(),
+            size_bytes: 0,
+            since,
+        }
     }
 
     /// Whether it waits for what a block of a space needs.
@@ -67,8 +83,24 @@ impl<D: Device> Parcel<D> {
         self.home == home && self.streams == needs.streams && self.all == needs.all
     }
 
+    /// Whether the same was waited for by another of the same space, from its opening on: then the
+    /// later one's fences are behind the earlier one's, and no other is missing.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.home == other.home
+            && self.waits_for == other.waits_for
+            && !(self.has_others || other.has_others)
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.all || !self.streams.is_empty()
+    }
+
+    /// Waits for a fence beside those that are recorded when it is closed.
+    pub(crate) fn add_fence(&mut self, fence: Shared<D>) {
+        if !has_fence(&self.fences, &fence) {
+            self.fences.push(fence);
+        }
+        self.has_others = true;
     }
 
     pub(crate) fn push(&mut self, block: Aside) {

@@ -5,14 +5,13 @@ use alloc::vec::Vec;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::config::Deferred;
-use super::fence::Shared;
+use super::fence::{Shared, has_fence};
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use super::parcel::{Needs, Parcel};
 use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
 };
-use super::sources::has_fence;
 use crate::device::Device;
 use crate::threads::{Aside, HUB, Owner, Threads};
 
@@ -35,7 +34,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let found = books.open.iter_mut().find(|parcel| parcel.takes(block.space, &needs));
             match found {
                 Some(parcel) if !gone => {
-                    parcel.fences.extend(needs.fences);
+                    needs.fences.drain(..).for_each(|fence| parcel.add_fence(fence));
                     parcel.push(block);
                 }
                 _ => {
@@ -211,7 +210,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
                 }
             } else {
-                hands.into_iter().for_each(|parcel| books.enter(parcel));
+                for parcel in hands {
+                    books.enter(parcel);
+                }
             }
             books.garbage.extend(fences);
             waited
@@ -240,7 +241,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 continue;
             };
             let fences = if LOSES_WAITS { Vec::new() } else { parcel.fences.clone() };
-            books.sources.add_fences(source, fences);
+            let source = books.sources.add_fences(source, fences, &mut books.garbage);
+            // No source has number zero: what waits for nothing is clean.
+            let source = source.unwrap_or(0);
             let home = parcel.home;
             let left = parcel.blocks.extract_if(.., |block| {
                 let stretch = block.stretch(self.shared.shape());
@@ -288,6 +291,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             progress = true;
             self.gather(plea);
+            let waits = plea.asker.waits().is_some();
+            self.take_from_hub(plea, waits);
             if self.fits(plea) {
                 break;
             }
@@ -358,7 +363,7 @@ impl<D: Device> Books<D> {
     }
 
     /// Fences that something waits for, at most so many at a time, in turn.
-    fn pending(&mut self, most: usize) -> Vec<Shared<D>> {
+    pub(super) fn pending(&mut self, most: usize) -> Vec<Shared<D>> {
         let sources = self.sources.iter().flat_map(|(_, source)| &source.fences);
         let parcels = self.closed.iter().chain(&self.open).flat_map(|parcel| &parcel.fences);
         let all: Vec<&Shared<D>> = sources.chain(parcels).collect();

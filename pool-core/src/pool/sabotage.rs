@@ -66,3 +66,15 @@ pub(super) const QUERIES_IN_CAPTURE: bool = cfg!(pool_sabotage = "query_in_captu
 /// The free of a block that waits for a stream which was retired meanwhile forgets that one.
 /// (`forgotten_retired`)
 pub(super) const FORGETS_RETIRED: bool = cfg!(pool_sabotage = "forgotten_retired");
+
+/// The pool ends before the device's work has. (`early_end`)
+pub(super) const ENDS_EARLY: bool = cfg!(pool_sabotage = "early_end");
+
+/// The limit is looked at in one step, and what is taken of it noted in another. (`torn_reserve`)
+pub(super) const TORN_RESERVE: bool = cfg!(pool_sabotage = "torn_reserve");
+
+/// A stream counts as having waited before it does. (`early_join`)
+pub(super) const JOINS_EARLY: bool = cfg!(pool_sabotage = "early_join");
+
+/// A capture begins while calls that it forbids are under way. (`ignored_calls`)
+pub(super) const IGNORES_CALLS: bool = cfg!(pool_sabotage = "ignored_calls");

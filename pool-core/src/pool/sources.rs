@@ -1,11 +1,10 @@
 //! What the hub's memory waits for: streams, and what is left of those that are gone.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use super::fence::Shared;
+use super::fence::{Shared, add_fence};
 use super::stains::Stain;
 use crate::device::Device;
 
@@ -23,34 +22,66 @@ pub(crate) struct Source<D: Device> {
 }
 
 /// All sources, by their numbers.
-pub(crate) struct Sources<D: Device>(HashMap<u32, Source<D>>);
+pub(crate) struct Sources<D: Device> {
+    all: HashMap<u32, Source<D>>,
+    /// Those that are fences alone, the newest last.
+    left: Vec<u32>,
+}
+
+/// Sources that are fences alone.
+const MOST_LEFT: usize = 16;
 
 /// What was waited for: of each source the epoch, by number.
 pub(crate) type Joined = Vec<(u32, u64)>;
 
 impl<D: Device> Sources<D> {
     pub(crate) fn new() -> Self {
-        Self(HashMap::new())
+        Self { all: HashMap::new(), left: Vec::new() }
     }
 
     /// A stream that the pool knows.
     pub(crate) fn add_stream(&mut self, number: u32) {
         let fences = Vec::new();
-        self.0.insert(number, Source { epoch: 0, fences, recorded: 0, done: 0, is_stream: true });
+        self.all.insert(number, Source { epoch: 0, fences, recorded: 0, done: 0, is_stream: true });
     }
 
-    /// Fences that are behind all there is to wait for.
-    pub(crate) fn add_fences(&mut self, number: u32, fences: Vec<Shared<D>>) {
-        if !fences.is_empty() {
-            let last = Source { epoch: 0, fences, recorded: 1, done: 0, is_stream: false };
-            self.0.insert(number, last);
+    /// What fences are behind, as a source: a new one of this number or, if there are many of the
+    /// kind, one of those, which then waits for more. The number; none if there is nothing to wait
+    /// for.
+    pub(crate) fn add_fences(
+        &mut self,
+        number: u32,
+        fences: Vec<Shared<D>>,
+        garbage: &mut Vec<Shared<D>>,
+    ) -> Option<u32> {
+        if fences.is_empty() {
+            return None;
         }
+        self.left.retain(|number| self.all.contains_key(number));
+        let newest = self.left.last().copied().filter(|_| self.left.len() >= MOST_LEFT);
+        let number = newest.unwrap_or(number);
+        let left = self.all.entry(number).or_insert_with(|| Source {
+            epoch: 0,
+            fences: Vec::new(),
+            recorded: 0,
+            done: 0,
+            is_stream: false,
+        });
+        // Who waited for it before has not waited for this.
+        left.recorded += 1;
+        for fence in fences {
+            add_fence(&mut left.fences, fence, garbage);
+        }
+        if newest.is_none() {
+            self.left.push(number);
+        }
+        Some(number)
     }
 
     /// A stream is gone; what is left is a fence behind all its work. The fences of before come
     /// back.
     pub(crate) fn end_stream(&mut self, number: u32, last: Vec<Shared<D>>) -> Vec<Shared<D>> {
-        let Some(source) = self.0.get_mut(&number) else { return Vec::new() };
+        let Some(source) = self.all.get_mut(&number) else { return Vec::new() };
         source.is_stream = false;
         source.epoch += 1;
         source.recorded = source.epoch;
@@ -58,20 +89,20 @@ impl<D: Device> Sources<D> {
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Source<D>> {
-        self.0.get(&number)
+        self.all.get(&number)
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Source<D>> {
-        self.0.get_mut(&number)
+        self.all.get_mut(&number)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Source<D>)> {
-        self.0.iter().map(|(&number, source)| (number, source))
+        self.all.iter().map(|(&number, source)| (number, source))
     }
 
     /// The epoch of what a source frees now.
     pub(crate) fn epoch(&self, number: u32) -> u64 {
-        self.0.get(&number).map_or(0, |source| {
+        self.all.get(&number).map_or(0, |source| {
             // What is left of a stream that is gone is before its last fence.
             if source.is_stream { source.epoch } else { source.recorded.saturating_sub(1) }
         })
@@ -79,13 +110,13 @@ impl<D: Device> Sources<D> {
 
     /// Whether what made a stain is done, as seen by the host.
     pub(crate) fn is_done(&self, stain: &Stain) -> bool {
-        self.0.get(&stain.source).is_none_or(|source| stain.epoch < source.done)
+        self.all.get(&stain.source).is_none_or(|source| stain.epoch < source.done)
     }
 
     /// Notes a fence that was just recorded in a stream, for what was freed in it before epoch
     /// `before`; the fences of before come back. Another thread may have noted a later one.
     pub(crate) fn note(&mut self, number: u32, epoch: u64, fence: Shared<D>) -> Vec<Shared<D>> {
-        match self.0.get_mut(&number) {
+        match self.all.get_mut(&number) {
             Some(source) if source.is_stream && epoch > source.recorded => {
                 source.recorded = epoch;
                 core::mem::replace(&mut source.fences, alloc::vec![fence])
@@ -100,7 +131,7 @@ impl<D: Device> Sources<D> {
         is_done: impl Fn(&Shared<D>) -> bool,
         garbage: &mut Vec<Shared<D>>,
     ) {
-        self.0.retain(|_, source| {
+        self.all.retain(|_, source| {
             let before = source.fences.len();
             garbage.extend(source.fences.extract_if(.., |fence| is_done(fence)));
             if source.fences.is_empty() && before > 0 {
@@ -109,11 +140,6 @@ impl<D: Device> Sources<D> {
             source.is_stream || !source.fences.is_empty()
         });
     }
-}
-
-/// Whether a fence is among others.
-pub(crate) fn has_fence<D: Device>(fences: &[Shared<D>], fence: &Shared<D>) -> bool {
-    fences.iter().any(|other| Arc::ptr_eq(other, fence))
 }
 
 /// The epoch of a source that was waited for.

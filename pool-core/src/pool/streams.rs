@@ -41,7 +41,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(space) = space {
             self.set_slot(space, number);
         }
-        Ok(StreamId { number, space: space.map_or(0, |space| space.0) })
+        Ok(StreamId { pool: self.number, number, space: space.map_or(0, |space| space.0) })
     }
 
     fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
@@ -56,6 +56,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn retire(&self, id: StreamId) -> Result<(), PoolError<D::Error>> {
         self.check_alive()?;
         let unknown = || PoolError::UnknownStream(id);
+        if id.pool != self.number {
+            return Err(unknown());
+        }
         // From here on no call begins to name it; those under way end first.
         let mut marked = false;
         let (handle, space, own) = loop {
@@ -79,7 +82,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 None => pause(),
             }
         };
-        let fence = self.graph_of_retiring(&handle).and_then(|()| Ok(self.record(&handle)?));
+        let fence = self
+            .graph_of_retiring(&handle)
+            .and_then(|()| Ok(self.record(Some(id.number), &handle)?));
         let fence = match fence {
             Ok(fence) => fence,
             Err(error) => {
@@ -113,13 +118,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for mut parcel in open {
                 if let Ok(place) = parcel.streams.binary_search(&id.number) {
                     parcel.streams.remove(place);
-                    parcel.fences.push(fence.clone());
+                    parcel.add_fence(fence.clone());
                 }
                 books.enter(parcel);
             }
             let of_space = books.closed.extract_if(.., |parcel| Some(parcel.home) == space);
             let of_space: Vec<Parcel<D>> = of_space.collect();
-            of_space.into_iter().for_each(|parcel| books.enter(parcel));
+            for parcel in of_space {
+                books.enter(parcel);
+            }
         });
         self.retire_empty_spaces();
         if own {
@@ -223,7 +230,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn stream(&self, stream: StreamId) -> Option<D::Stream> {
         self.inner().with_books(|books| {
             let known = books.streams.get(&stream.number)?;
-            (!known.retiring).then(|| known.handle.clone())
+            (stream.pool == self.inner().number && !known.retiring).then(|| known.handle.clone())
         })
     }
 
@@ -248,7 +255,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
             let number = *books.keys.get(&key)?;
             let known = books.streams.get(&number)?;
             let space = known.space.map_or(0, |space| space.0);
-            (!known.retiring).then_some(StreamId { number, space })
+            (!known.retiring).then_some(StreamId { pool: inner.number, number, space })
         })
     }
 }

@@ -170,7 +170,12 @@ impl<T: Threads> SharedAllocator<T> {
         owner: Owner,
         request: impl Into<Request>,
     ) -> Result<Block, AllocError> {
-        let request = &request.into();
+        self.allocate_by(owner, &request.into())
+    }
+
+    /// The same, without a copy of the request: one that was just written would be waited for.
+    #[inline(always)]
+    pub(super) fn allocate_by(&self, owner: Owner, request: &Request) -> Result<Block, AllocError> {
         let plain_len = Need::plain_len(request, self.inner.shape());
         if let Some(class) = self.inner.classes.of_len(plain_len) {
             if let Some(Some(handle)) = T::with_cache(self, |cache| cache.hit(owner, class)) {

@@ -31,7 +31,7 @@ impl Shard {
     /// A shard that owns nothing yet.
     pub(crate) fn of_islands(config: &RangeConfig) -> Result<Self, ConfigError> {
         // A shard's blocks are a fraction of all; more metadata follows as it needs it.
-        Ok(Self::over(OffsetAllocator::of_islands(&config.expect_blocks(64))?))
+        Ok(Self::over(OffsetAllocator::of_islands(&config.expect_blocks(8192))?))
     }
 
     fn over(range: OffsetAllocator<Chunked>) -> Self {

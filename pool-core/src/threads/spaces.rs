@@ -95,7 +95,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// A block of an owner's own space, from a cache or from the space itself.
     #[inline(always)]
     pub(crate) fn allocate_in(&self, space: Owner, request: &Request) -> Result<Block, AllocError> {
-        self.allocate_for(space, *request)
+        self.allocate_by(space, request)
     }
 
     /// A block of a space, past all caches, which stay as they are.

@@ -73,7 +73,7 @@ fn filled<T: Clone>(len: usize, value: T) -> Option<Box<[T]>> {
 }
 
 impl Nodes for Chunked {
-    #[inline]
+    #[inline(always)]
     fn node(&self, index: u32) -> &Node {
         let index = index as usize;
         match index.checked_sub(self.first.len()) {
@@ -82,7 +82,7 @@ impl Nodes for Chunked {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn node_mut(&mut self, index: u32) -> &mut Node {
         let index = index as usize;
         match index.checked_sub(self.first.len()) {
