@@ -52,7 +52,7 @@ fn p092_one_fence_is_for_many_blocks() {
         let most = match way.deferred {
             pool_core::Deferred::Queue { blocks, .. } if blocks > 2 => 2,
             // As often as the program wants it.
-            _ => 1001,
+            _ => 2001,
         };
         assert!(records <= most, "{records} records");
         world.end();
