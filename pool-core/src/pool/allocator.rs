@@ -500,7 +500,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let noted = self.notes.change(block.handle(), |note| {
             note.raw_origin = raw_origin;
             note.uses.extend(user);
-            note.graph = graph;
+            note.graphs.extend(graph);
             note.tag = tag;
         });
         if noted.is_none() {

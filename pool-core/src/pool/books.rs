@@ -61,7 +61,8 @@ pub(crate) struct Graph {
     /// Its spaces, for each stream of its captures, by key.
     pub(crate) spaces: Vec<(u64, Owner)>,
     /// Blocks that its work uses and that the program freed.
-    pub(crate) held: Vec<Aside>,
+    /// With each the other graphs that do.
+    pub(crate) held: Vec<(Aside, Vec<GraphId>)>,
     pub(crate) captures: u32,
     /// Whether the program released it while something was captured.
     pub(crate) released: bool,
@@ -217,7 +218,7 @@ impl<D: Device> Books<D> {
             .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         let held = self.graphs.values().flat_map(|graph| &graph.held);
         let in_graphs =
-            held.fold((0, 0), |(blocks, bytes), aside| (blocks + 1, bytes + aside.size_bytes));
+            held.fold((0, 0), |(blocks, bytes), (aside, _)| (blocks + 1, bytes + aside.size_bytes));
         (
             in_parcels.0 + in_graphs.0 + self.in_hand_blocks,
             in_parcels.1 + in_graphs.1 + self.in_hand_bytes,
@@ -227,7 +228,7 @@ impl<D: Device> Books<D> {
     /// Every block that waits and is in no thread's hands.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Aside> {
         let parcels = self.open.iter().chain(&self.closed);
-        let held = self.graphs.values().flat_map(|graph| &graph.held);
+        let held = self.graphs.values().flat_map(|graph| &graph.held).map(|(aside, _)| aside);
         parcels.flat_map(|parcel| &parcel.blocks).chain(held)
     }
 }

@@ -34,18 +34,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(space)
     }
 
-    /// Keeps a block that the program freed, and that a graph's work uses, until the graph is
+    /// Keeps a block that the program freed, and that graphs' work uses, until all of them are
     /// released.
-    pub(super) fn hold(&self, graph: GraphId, block: Aside) {
-        let held = self.with_books(|books| match books.graphs.get_mut(&graph) {
-            Some(graph) => {
-                graph.held.push(block);
-                true
+    pub(super) fn hold(&self, mut graphs: Vec<GraphId>, block: Aside) {
+        let left = self.with_books(|books| {
+            while let Some(graph) = graphs.pop() {
+                if let Some(graph) = books.graphs.get_mut(&graph) {
+                    graph.held.push((block, graphs));
+                    return None;
+                }
             }
-            None => false,
+            Some(block)
         });
-        if !held {
-            // The graph is gone; what it did is behind all work so far.
+        if let Some(block) = left {
+            // They are gone; what they did is behind all work so far.
             self.defer(block, Needs { all: true, ..Needs::nothing() });
         }
     }
@@ -160,8 +162,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(released)
         });
         let Some(Graph { held, .. }) = released else { return Ok(()) };
-        for block in held {
-            self.defer(block, Needs { fences: fences.clone(), ..Needs::nothing() });
+        for (block, others) in held {
+            if others.is_empty() {
+                self.defer(block, Needs { fences: fences.clone(), ..Needs::nothing() });
+            } else {
+                self.hold(others, block);
+            }
         }
         self.retire_empty_spaces();
         Ok(())

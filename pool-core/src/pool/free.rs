@@ -1,5 +1,7 @@
 //! Frees that are no hit: what a block has to wait for, and where it waits.
 
+use alloc::vec::Vec;
+
 use super::asker::Asker;
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
@@ -22,33 +24,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Result<Block, PoolError<D::Error>> {
         let block = self.shared.block(handle)?;
         let asker = self.resolve(on)?;
-        // Of several threads that free one block, those without its note find the block gone.
-        let note = self.notes.take(handle);
-        let freed = self.free_behind(&asker, handle, note.as_ref());
-        match (freed, note) {
-            (Ok(drain), note) => {
-                if let Some(tag) = note.and_then(|note| note.tag) {
-                    self.tags.credit(tag, block.size_bytes());
-                }
-                if drain && self.is_over_bound() {
-                    if matches!(on, On::Nothing) {
-                        self.set_due();
-                    } else {
-                        self.drain(&mut None);
-                    }
-                }
-                Ok(block)
-            }
-            (Err(error), note) => {
-                // Unless another thread freed it, all is as before.
-                if let Some(note) = note
-                    && self.shared.block(handle).is_ok()
-                {
-                    self.notes.put(handle, note);
-                }
-                Err(error)
+        let note = self.notes.copy(handle);
+        let waits = self.free_behind(&asker, handle, note.as_ref())?;
+        // Of several threads that free one block, only one comes here.
+        self.notes.take(handle);
+        if let Some(tag) = note.and_then(|note| note.tag) {
+            self.tags.credit(tag, block.size_bytes());
+        }
+        if waits && self.is_over_bound() {
+            if matches!(on, On::Nothing) {
+                self.set_due();
+            } else {
+                self.drain(&mut None);
             }
         }
+        Ok(block)
     }
 
     /// Frees a block behind all that it has to wait for. True if it waits in a parcel.
@@ -64,21 +54,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.shared.free_in(home, handle).map_err(not_freed)?;
             return Ok(false);
         }
-        let graph = match (note.and_then(|note| note.graph), asker) {
-            (Some(graph), _) => Some(graph),
-            (None, Asker::Captured { graph, .. }) if !FORGETS_CAPTURE_USE => Some(*graph),
-            _ => None,
-        };
-        if let Some(graph) = graph {
-            if let Asker::Captured { graph: own, key, .. } = asker
-                && *own == graph
-                && self.space_of_graph(graph, *key)? == home
-            {
+        let mut graphs = note.map_or(Vec::new(), |note| note.graphs.clone());
+        if let Asker::Captured { graph, key } = asker {
+            let only_its_own = graphs.iter().all(|other| other == graph)
+                && note.is_none_or(|note| note.is_of_one_stream());
+            if only_its_own && self.space_of_graph(*graph, *key)? == home {
                 // In the order of the capture's stream, each time that it runs.
                 self.shared.free_in(home, handle).map_err(not_freed)?;
                 return Ok(false);
             }
-            self.hold(graph, self.shared.set_aside(handle)?);
+            if !graphs.contains(graph) && !FORGETS_CAPTURE_USE {
+                graphs.push(*graph);
+            }
+        }
+        if !graphs.is_empty() {
+            self.hold(graphs, self.shared.set_aside(handle)?);
             return Ok(false);
         }
         let needs = self.needs(asker, home, note)?;
@@ -196,10 +186,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 })
             }
             Asker::Captured { .. } if FORGETS_CAPTURE_USE => Some(()),
-            Asker::Captured { graph, .. } => {
-                self.notes.change(handle, |note| note.graph = Some(graph))
+            Asker::Captured { graph, key } => {
+                let own = self.space_of_graph(graph, key)? == home;
+                self.notes.change(handle, |note| {
+                    note.shared_in_graph |= !own;
+                    if !note.graphs.contains(&graph) {
+                        note.graphs.push(graph);
+                    }
+                })
             }
         };
+        // A free that came between has not seen the note, which must not stay behind.
+        if let Err(error) = self.shared.block(handle) {
+            self.notes.take(handle);
+            return Err(error.into());
+        }
         noted.ok_or(PoolError::OutOfHostMemory)
     }
 }

@@ -205,6 +205,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         let mut failure = None;
+        self.gather_all(&mut failure, true);
+        self.fence_hub(&mut failure);
+        self.wait_for_hub(&mut failure);
         let trimmed = self.release_idle(0, &mut failure);
         if failure.is_some() {
             plea.failure = failure;

@@ -7,9 +7,7 @@ use super::books::Books;
 use super::fence::Shared;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
-use super::sabotage::{
-    FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED,
-};
+use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
 use super::sources::{join, joined_epoch};
 use crate::device::Device;
 use crate::range::{AllocError, Block, Stretch};

@@ -35,9 +35,41 @@ pub(crate) struct Note<D: Device> {
     /// Whether it was allocated on a stream that has no lasting identity: its key and, where the
     /// device has them, its identity.
     pub(crate) raw_origin: Option<(u64, Option<u64>)>,
-    /// The graph whose capture used it.
-    pub(crate) graph: Option<GraphId>,
+    /// The graphs whose captures use it.
+    pub(crate) graphs: Vec<GraphId>,
+    /// Whether one of them uses it on another stream than its own space's.
+    pub(crate) shared_in_graph: bool,
     pub(crate) tag: Option<Tag>,
+}
+
+impl<D: Device> Note<D> {
+    /// Whether nothing uses the block but its own space's stream.
+    pub(crate) fn is_of_one_stream(&self) -> bool {
+        self.uses.is_empty()
+            && self.raw_uses.is_empty()
+            && self.fences.is_empty()
+            && !self.shared_in_graph
+    }
+}
+
+impl<D: Device> Clone for RawUse<D> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), id: self.id }
+    }
+}
+
+impl<D: Device> Clone for Note<D> {
+    fn clone(&self) -> Self {
+        Self {
+            uses: self.uses.clone(),
+            raw_uses: self.raw_uses.clone(),
+            fences: self.fences.clone(),
+            raw_origin: self.raw_origin,
+            graphs: self.graphs.clone(),
+            shared_in_graph: self.shared_in_graph,
+            tag: self.tag,
+        }
+    }
 }
 
 impl<D: Device> Default for Note<D> {
@@ -47,7 +79,8 @@ impl<D: Device> Default for Note<D> {
             raw_uses: Vec::new(),
             fences: Vec::new(),
             raw_origin: None,
-            graph: None,
+            graphs: Vec::new(),
+            shared_in_graph: false,
             tag: None,
         }
     }
@@ -115,9 +148,13 @@ impl<D: Device, T: Threads> Notes<D, T> {
         note
     }
 
-    /// Puts a note back, on a block that was not freed after all.
-    pub(crate) fn put(&self, handle: Handle, note: Note<D>) {
-        self.change(handle, |place| *place = note);
+    /// A copy of the note on a block, which stays: of several threads that free it, the one that
+    /// does takes it away.
+    pub(crate) fn copy(&self, handle: Handle) -> Option<Note<D>> {
+        if !self.may_have(handle) {
+            return None;
+        }
+        self.part(handle)?.part.lock().notes.get(&handle).cloned()
     }
 
     /// Has all blocks that wait for a stream wait for a fence instead.
@@ -138,9 +175,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
         for part in &self.parts {
             let mut guard = part.part.lock();
             for note in guard.notes.values_mut() {
-                if note.graph == Some(graph) {
-                    note.graph = None;
-                }
+                note.graphs.retain(|&other| other != graph);
             }
         }
     }

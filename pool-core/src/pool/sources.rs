@@ -29,7 +29,7 @@ pub(crate) struct Sources<D: Device> {
 }
 
 /// Sources that are fences alone.
-const MOST_LEFT: usize = 16;
+const MOST_LEFT: usize = 8;
 
 /// What was waited for: of each source the epoch, by number.
 pub(crate) type Joined = Vec<(u32, u64)>;

@@ -554,7 +554,8 @@ impl<T: Threads> Centre<T> {
 
     /// Merges every free granule of every shard back into the range.
     pub(crate) fn recall(&self) {
-        if self.several.get() == 0 {
+        // Owners' shards keep apart what only the layer above can put together.
+        if self.several.get() == 0 || self.by_owner {
             return;
         }
         self.recalls.add_shared(1);
