@@ -311,6 +311,11 @@ impl Run {
             }
             Release::On(on) => self.named(on),
         };
+        // What is named by its handle stays meanwhile.
+        self.call(on, |_| self.free_by(held, on))
+    }
+
+    fn free_by(&self, mut held: Held, on: Option<Named>) -> Result<(), Fault> {
         // A free that names no stream is behind all of them.
         if on.is_some() && !self.note_all(&mut held, on.map(|on| on.number), false)? {
             self.world().put_back(held);
@@ -318,9 +323,9 @@ impl Run {
         }
         let injected = self.device.injected();
         self.world().leave(&held);
-        let freed = match on {
+        let freed = match &on {
             None => self.pool.free(held.block.handle()),
-            Some(_) => self.call(on, |on| self.pool.free_on(on, held.block.handle())),
+            Some(on) => self.pool.free_on(on.on(), held.block.handle()),
         };
         match freed {
             Ok(block) if block == held.block => {
