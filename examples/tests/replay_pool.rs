@@ -60,16 +60,16 @@ fn a_trace_of_several_streams_is_clean_and_needs_few_waits() {
 }
 
 #[test]
-fn a_trace_of_one_stream_asks_the_device_for_its_memory_alone() {
-    let row = row(&[trace("maskrcnn_train.csv.gz").to_str().unwrap(), "--pacing", "idle"]);
+fn a_trace_of_one_stream_asks_the_device_for_nothing() {
+    let path = trace("maskrcnn_train.csv.gz");
+    let row = row(&[path.to_str().unwrap(), "--pacing", "idle", "--limit", "40GiB"]);
     assert_clean(&row);
     for spent in row["device"].as_array().unwrap() {
-        for call in ["records", "device_waits", "host_waits", "queries", "steals"] {
+        for call in ["records", "device_waits", "host_waits", "queries", "allocations", "frees"] {
             assert_eq!(spent[call], 0, "{call} in {spent}");
         }
     }
-    let warm = &row["device"][1];
-    assert_eq!((&warm["allocations"], &warm["growths"]), (&0.into(), &0.into()));
+    assert_eq!(row["timed_calls"], 1, "the arena of its start");
 }
 
 #[test]
@@ -112,8 +112,12 @@ fn the_smallest_limit_serves_and_one_below_the_peak_does_not() {
         number(&found["unmoved_limit_bytes"]),
     );
     assert!(peak <= limit && limit <= unmoved, "{found}");
-    let at_limit = row(&["--limit", &found["min_limit_bytes"].to_string(), "--pacing", "eager"]);
+    let limit = found["min_limit_bytes"].to_string();
+    let output = replay(&["--pool", "--json", "--limit", &limit, "--pacing", "eager"]);
+    let at_limit: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(at_limit["peak_reserved_bytes"], found["min_limit_bytes"]);
+    // It is found for a fresh pool.
+    assert_eq!(at_limit["device"][0]["failures"], 0);
 
     let below = replay(&["--pool", "--limit", "100MiB"]);
     assert_eq!(below.status.code(), Some(1));

@@ -4,8 +4,9 @@
 
 use std::{
     io,
+    panic::resume_unwind,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    thread::{self, ScopedJoinHandle},
 };
 
 use super::{
@@ -67,15 +68,23 @@ fn take_turns<'p, W: Work + Send>(
     let table = Mutex::new(Table { pooled, next: 0, end, stopped: None, seen });
     let turns: Vec<Condvar> = (0..program.threads()).map(|_| Condvar::new()).collect();
     thread::scope(|scope| -> io::Result<()> {
+        let mut threads = Vec::new();
         for thread in 0..program.threads() {
             let (table, turns) = (&table, &turns);
             let work = move || work(program, thread, table, turns);
-            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
-                end_now(table, turns);
-                return Err(error);
+            match thread::Builder::new().spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    end_now(table, turns);
+                    return Err(error);
+                }
             }
         }
-        Ok(())
+        // A scope alone ends before the threads have let go of their caches.
+        threads
+            .into_iter()
+            .try_for_each(ScopedJoinHandle::join)
+            .or_else(|panic| resume_unwind(panic))
     })?;
     let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
     table.stopped.map_or(Ok(()), Err)
