@@ -218,13 +218,13 @@ fn p008_nothing_stays_of_streams_that_are_gone() {
     each_way(|way| {
         let world = way.fixed(MIB);
         let keeper = world.stream();
-        for _ in 0..300 {
+        for _ in 0..100 {
             let stream = world.stream();
             world.pass(stream, MIB);
             world.pool.retire(stream).unwrap();
         }
         world.pass(keeper, MIB);
-        let streams: Vec<_> = (0..300).map(|_| world.stream()).collect();
+        let streams: Vec<_> = (0..100).map(|_| world.stream()).collect();
         for &stream in &streams {
             world.pass(stream, MIB);
         }

@@ -34,7 +34,8 @@ pub(crate) struct Way {
 impl Way {
     /// A device that does things this way, with all that it can do.
     pub(crate) fn device(&self) -> SimConfig {
-        let config = SimConfig::new().pacing(self.pacing);
+        // Tables are as large as the memory could be.
+        let config = SimConfig::new().pacing(self.pacing).memory_bytes(GIB);
         if self.ids { config } else { config.without(Capabilities::STREAM_IDS) }
     }
 
@@ -45,7 +46,7 @@ impl Way {
     /// A pool over such a device, all of whose memory it has from the start.
     pub(crate) fn fixed(&self, capacity_bytes: u64) -> World {
         World::new(
-            self.device(),
+            self.device().memory_bytes(capacity_bytes.max(GIB)),
             self.pool().initial_bytes(capacity_bytes).limit_bytes(capacity_bytes),
         )
     }
