@@ -32,6 +32,34 @@ fn a_deferred_free_against_the_owners_wait() {
     });
 }
 
+/// A block that a further stream uses is freed while memory is short, and another request meets
+/// it: what it gets has waited for that use.
+#[test]
+fn a_free_of_a_shared_block_while_memory_is_short() {
+    static SERVED: Seen = Seen::new("served");
+    static REFUSED: Seen = Seen::new("refused");
+    let name = "a_free_of_a_shared_block_while_memory_is_short";
+    explore(name, Bound::Preemptions(2), &[&SERVED, &REFUSED], |order| {
+        let world = World::short(1, Pacing::Idle, PATIENT);
+        let (owner, user) = (world.stream(), world.stream());
+        let block = world.allocate(owner, 1);
+        world.write(user, block);
+        world.pool.record_use(block.block.handle(), user.id).unwrap();
+        let free = move |world: World| world.free(owner, block);
+        let allocate = move |world: World| {
+            world.pool.reclaim().unwrap();
+            world.try_allocate(owner, 1).is_ok()
+        };
+        let ((), served) = order.race(world.clone(), free, allocate);
+        SERVED.note_if(served);
+        REFUSED.note_if(!served);
+        if !served {
+            world.allocate(owner, 1);
+        }
+        world.finish();
+    });
+}
+
 /// The same while all work is done at once: a poll that meets the free sees that it is done, or
 /// leaves it for the next.
 #[test]
