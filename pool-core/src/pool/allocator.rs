@@ -7,7 +7,7 @@ use super::asker::Asker;
 use super::config::PoolConfig;
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
-use super::stream::{On, Tag};
+use super::stream::{On, StreamId, Tag};
 use crate::device::{Capabilities, Device};
 use crate::range::{Block, Handle, HandleError, Request};
 use crate::threads::{DefaultThreads, NotFreed, Owner, Threads};
@@ -143,9 +143,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, PoolError<D::Error>> {
         let request = request.into();
         if self.inner.is_quiet()
-            && let Ok(block) = self.inner.shared.allocate_in(CLEAN, &request)
+            && let Some(block) = self.inner.shared.hit_in(CLEAN, &request)
         {
-            return Ok(block);
+            return Ok(block.block(self.inner.shared.shape()));
         }
         self.inner.allocate_slowly(&On::Nothing, &request, None)
     }
@@ -194,9 +194,11 @@ impl<D: Device, T: Threads> Pool<D, T> {
         if let On::Stream(id) = on
             && self.inner.is_quiet()
             && self.inner.knows(id)
-            && let Ok(block) = self.inner.shared.allocate_in(Owner(id.space), &request)
         {
-            return Ok(block);
+            return match self.inner.shared.hit_in(Owner(id.space), &request) {
+                Some(block) => Ok(block.block(self.inner.shared.shape())),
+                None => self.inner.allocate_in_own(id, &request),
+            };
         }
         self.inner.allocate_slowly(&on, &request, None)
     }
@@ -289,11 +291,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
             && self.inner.knows(id)
             && !self.inner.notes.may_have(handle)
         {
-            match self.inner.shared.free_in(Owner(id.space), handle) {
-                Ok(block) => return Ok(block),
-                Err(NotFreed::Handle(error)) => return Err(error.into()),
-                Err(NotFreed::Elsewhere) => {}
-            }
+            return match self.inner.shared.free_hit(Owner(id.space), handle) {
+                Some(block) => Ok(block.block(self.inner.shared.shape())),
+                None => self.inner.free_in_own(id, handle),
+            };
         }
         self.inner.free_slowly(&on, handle)
     }
@@ -430,6 +431,29 @@ impl<D: Device, T: Threads> Pool<D, T> {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
+    /// What a stream's own space serves, though not at the first look; or else what helps.
+    #[inline(never)]
+    fn allocate_in_own(
+        &self,
+        id: StreamId,
+        request: &Request,
+    ) -> Result<Block, PoolError<D::Error>> {
+        match self.shared.allocate_in(Owner(id.space), request) {
+            Ok(block) => Ok(block),
+            Err(_) => self.allocate_slowly(&On::Stream(id), request, None),
+        }
+    }
+
+    /// Frees what is no hit, though mostly of the stream's own space.
+    #[inline(never)]
+    fn free_in_own(&self, id: StreamId, handle: Handle) -> Result<Block, PoolError<D::Error>> {
+        match self.shared.free_in(Owner(id.space), handle) {
+            Ok(block) => Ok(block),
+            Err(NotFreed::Handle(error)) => Err(error.into()),
+            Err(NotFreed::Elsewhere) => self.free_slowly(&On::Stream(id), handle),
+        }
+    }
+
     /// What is no hit.
     #[inline(never)]
     fn allocate_slowly(

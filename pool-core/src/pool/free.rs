@@ -57,7 +57,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut graphs = note.map_or(Vec::new(), |note| note.graphs.clone());
         if let Asker::Captured { graph, key } = asker {
             let only_its_own = graphs.iter().all(|other| other == graph)
-                && note.is_none_or(|note| note.is_of_one_stream());
+                && note.is_none_or(Note::is_of_one_stream);
             if only_its_own && self.space_of_graph(*graph, *key)? == home {
                 // In the order of the capture's stream, each time that it runs.
                 self.shared.free_in(home, handle).map_err(not_freed)?;

@@ -382,7 +382,12 @@ impl<T: Threads> Centre<T> {
     /// Keeps the peak of several shards.
     #[inline(always)]
     fn note_use(&self, guard: &mut Shard, shard: u32) {
-        if self.several.get() != 0 {
+        if self.by_owner {
+            // One owner's peak is exact; how several add up is looked at off the way of a hit.
+            if let Some(used) = self.used.get(shard as usize) {
+                used.0.set(guard.used_granules());
+            }
+        } else if self.several.get() != 0 {
             self.note_use_of_several(guard, shard);
         }
     }
@@ -509,7 +514,10 @@ impl<T: Threads> Centre<T> {
 
     /// Granules in use by all shards, each as it was when it was looked at last.
     pub(crate) fn used_at_a_glance(&self) -> u64 {
-        self.used.iter().take(self.made.get() as usize).map(|used| used.0.get()).sum()
+        let used = self.used.iter().take(self.made.get() as usize);
+        let used = used.map(|used| used.0.get()).sum();
+        self.note_peak(used);
+        used
     }
 
     /// A shard that has more idle than it should gives extents back.
@@ -625,7 +633,9 @@ impl<T: Threads> Centre<T> {
             totals.used_blocks += guard.used_blocks();
             totals.locks += guard.locks;
             totals.waits += guard.waits;
-            if shard == RANGE && self.several.get() == 0 {
+            if self.by_owner && shard != RANGE {
+                self.note_peak(guard.range.peak_live_granules());
+            } else if shard == RANGE && self.several.get() == 0 {
                 totals.peak_granules = guard.range.peak_live_granules();
             }
         }

@@ -14,6 +14,7 @@ use super::config::SharedConfig;
 use super::inner::Inner;
 use super::names::in_shard;
 use super::owner::Owner;
+use super::packed::Packed;
 use super::platform::Threads;
 use super::word::Giver;
 use crate::range::{
@@ -92,8 +93,23 @@ impl<T: Threads> SharedAllocator<T> {
         self.inner().centre.make(space.0, &config.range)
     }
 
-    /// A block of an owner's own space, from a cache or from the space itself.
+    /// A block of an owner's own space, from a cache or from the space itself, if there is one at the
+    /// first look. In registers: what passes through memory is waited for there.
     #[inline(always)]
+    pub(crate) fn hit_in(&self, space: Owner, request: &Request) -> Option<Packed> {
+        let inner = self.inner();
+        let plain_len = Need::plain_len(request, inner.shape());
+        if let Some(class) = inner.classes.of_len(plain_len) {
+            let handle = T::with_cache(self, |cache| cache.hit(space, class))??;
+            let start = handle.slot().index();
+            return Some(Packed::new(handle, Stretch { start, len: 1 << class }));
+        }
+        let len = plain_len.filter(|&len| len > inner.shape().small_granules)?;
+        T::with_cache(self, |cache| cache.hit_large(space, len))?
+    }
+
+    /// A block of an owner's own space, from a cache or from the space itself.
+    #[inline(never)]
     pub(crate) fn allocate_in(&self, space: Owner, request: &Request) -> Result<Block, AllocError> {
         self.allocate_by(space, request)
     }
@@ -119,29 +135,26 @@ impl<T: Threads> SharedAllocator<T> {
         Ok(block)
     }
 
-    /// Frees a block into its owner's space, or a cache of it, if it is of that space.
+    /// Frees a block into its owner's space, or a cache of it, if it is of that space and that takes
+    /// no more than a look.
     #[inline(always)]
-    pub(crate) fn free_in(&self, space: Owner, handle: Handle) -> Result<Block, NotFreed> {
+    pub(crate) fn free_hit(&self, space: Owner, handle: Handle) -> Option<Packed> {
         match handle.slot() {
             Slot::Granule(granule) => {
                 let absorbed = T::with_cache(self, |cache| cache.absorb(space, handle, granule));
-                if let Some(Some(class)) = absorbed {
-                    return Ok(self.inner().describe(handle, class));
-                }
+                let class = absorbed??;
+                Some(Packed::new(handle, Stretch { start: granule, len: 1 << class }))
             }
             Slot::Node(_) if in_shard(handle).0 == space.0 => {
-                let freed = T::with_cache(self, |cache| cache.free_large(handle).ok());
-                if let Some(Some(freed)) = freed {
-                    return Ok(freed.block(self.inner().shape()));
-                }
+                T::with_cache(self, |cache| cache.free_large(handle).ok())?
             }
-            Slot::Node(_) => return Err(NotFreed::Elsewhere),
+            Slot::Node(_) => None,
         }
-        self.free_in_slowly(space, handle)
     }
 
+    /// Frees a block into its owner's space, or a cache of it, if it is of that space.
     #[inline(never)]
-    fn free_in_slowly(&self, space: Owner, handle: Handle) -> Result<Block, NotFreed> {
+    pub(crate) fn free_in(&self, space: Owner, handle: Handle) -> Result<Block, NotFreed> {
         if self.space_of(handle).map_err(NotFreed::Handle)? != space {
             return Err(NotFreed::Elsewhere);
         }
