@@ -94,7 +94,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             2 => Deferred::Queue { blocks: 8, bytes: 256 << 10 },
             _ => Deferred::Queue { blocks: 1000, bytes: 1 << 30 },
         },
-        memory_bytes: [64 << 20, 12 << 20, 6 << 20, 64 << 20][usize::from(device % 4)],
+        memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,
         grows_in_capture: flags % 4 == 0,

@@ -17,6 +17,9 @@ use crate::device::{Pacing, SimConfig, SimDevice, SimError};
 /// How often the whole pool is gone through.
 const VERIFY_EACH: usize = 8;
 
+/// The offsets of a pool: twice what a device has, so that its arenas always find a place.
+const ADDRESS_BYTES: u64 = 32 << 20;
+
 /// The most calls of the device that a step may make.
 const MOST_CALLS: u64 = 20_000;
 
@@ -215,7 +218,7 @@ impl Run {
             .initial_bytes(shape.initial_bytes)
             .arena_bytes(shape.arena_bytes)
             .cache_bytes(shape.cache_bytes)
-            .address_bytes(64 << 20)
+            .address_bytes(ADDRESS_BYTES)
             .deferred(shape.deferred);
         if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
