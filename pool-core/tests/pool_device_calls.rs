@@ -32,7 +32,9 @@ fn one_stream_makes_no_calls() {
                 world.free(stream, buffer);
             }
         }
-        live.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in live {
+            world.free(stream, buffer);
+        }
         assert_eq!(world.device.calls().since(&before).total(), 0);
         world.end();
     });
@@ -48,12 +50,18 @@ fn streams_on_their_own_make_no_calls() {
             let streams: [_; 4] = world.streams();
             let round = |size_bytes| {
                 let buffers = streams.map(|stream| (stream, world.used(stream, size_bytes)));
-                buffers.into_iter().for_each(|(stream, buffer)| world.free(stream, buffer));
+                for (stream, buffer) in buffers {
+                    world.free(stream, buffer);
+                }
             };
             let sizes = [MIB, 4 * KIB, 300];
-            (0..3).for_each(|_| sizes.into_iter().for_each(round));
+            for _ in 0..3 {
+                sizes.into_iter().for_each(round);
+            }
             let before = world.device.calls();
-            (0..300).for_each(|_| sizes.into_iter().for_each(round));
+            for _ in 0..300 {
+                sizes.into_iter().for_each(round);
+            }
             let calls = world.device.calls().since(&before).total();
             let most = if fixed { 300 * 12 } else { 0 };
             assert!(calls <= most, "{calls} calls, fixed: {fixed}");
@@ -152,7 +160,9 @@ fn memory_that_moves_costs_few_calls() {
             let stream = [one, other][turn % 2];
             let before = world.device.calls();
             let buffers: Vec<_> = (0..15).map(|_| world.used(stream, MIB)).collect();
-            buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+            for buffer in buffers {
+                world.free(stream, buffer);
+            }
             let calls = world.device.calls().since(&before);
             let moves = calls.of(Call::Record) + calls.of(Call::Wait) + calls.of(Call::WaitOnHost);
             assert!(moves <= 40, "{calls:?}");
@@ -169,7 +179,9 @@ fn clean_memory_costs_no_calls() {
         let before = world.device.calls();
         let buffers: Vec<_> = (0..16).map(|_| world.allocate(On::Nothing, MIB)).collect();
         assert_eq!(world.device.calls().since(&before).total(), 0);
-        buffers.into_iter().for_each(|buffer| world.free(On::Nothing, buffer));
+        for buffer in buffers {
+            world.free(On::Nothing, buffer);
+        }
         // Frees without a stream are fenced together.
         let before = world.device.calls();
         let whole = world.allocate(On::Nothing, 16 * MIB);

@@ -145,9 +145,9 @@ fn interrupted(inside: Inside, after: bool, pacing: Pacing, seed: u64, most_dept
         hooked.depth.fetch_sub(1, Ordering::AcqRel);
     };
     if after {
-        device.after_call(hook)
+        device.after_call(hook);
     } else {
-        device.on_call(hook)
+        device.on_call(hook);
     }
     scenario(&world, seed);
     let handles = core::mem::take(&mut *intruder.later.lock().unwrap());
@@ -171,7 +171,9 @@ fn scenario(world: &World, seed: u64) {
     let mut walk = Walk::new(world, &streams, seed, MIB);
     walk.is_final = false;
     for round in 0..4 {
-        (0..25).for_each(|_| walk.step());
+        for _ in 0..25 {
+            walk.step();
+        }
         let short = world.stream();
         for on in [On::Stream(short), On::Raw(&unknown), On::Nothing] {
             if let Ok(buffer) = world.try_allocate(on, MIB) {

@@ -85,7 +85,7 @@ impl Run {
             match &error {
                 PoolError::Poisoned => assert!(self.fatal, "{what}"),
                 PoolError::Device(failed) => {
-                    assert!(made.contains(&failed.call), "{what}: {failed}")
+                    assert!(made.contains(&failed.call), "{what}: {failed}");
                 }
                 PoolError::OutOfMemory { cause, .. } => match &cause.0 {
                     Some(failed) => assert!(made.contains(&failed.call), "{what}: {failed}"),
@@ -340,7 +340,9 @@ fn run(
 
 fn counts(log: &[Call]) -> BTreeMap<Call, u64> {
     let mut counts = BTreeMap::new();
-    log.iter().for_each(|&call| *counts.entry(call).or_default() += 1);
+    for &call in log {
+        *counts.entry(call).or_default() += 1;
+    }
     counts
 }
 

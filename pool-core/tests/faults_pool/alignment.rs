@@ -27,7 +27,9 @@ fn p059_addresses_are_aligned_on_any_base() {
                     }
                 }
             }
-            buffers.into_iter().for_each(|buffer| world.free(On::Nothing, buffer));
+            for buffer in buffers {
+                world.free(On::Nothing, buffer);
+            }
             world.end();
         }
     }
@@ -50,7 +52,9 @@ fn p059_address_and_place_agree() {
                 assert_eq!(world.pool.address(&block), Some(base + location.offset_bytes));
                 assert!(location.offset_bytes + block.size_bytes() <= location.arena.size_bytes());
             }
-            buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+            for buffer in buffers {
+                world.free(stream, buffer);
+            }
             world.end();
         }
     });

@@ -140,7 +140,9 @@ fn p053_a_capture_grows_where_the_device_may() {
     let buffers: Vec<_> = (0..4).map(|_| world.used(captured, 2 * MIB)).collect();
     let graph = end(&world, world.raw(captured));
     world.device.launch_graph(graph, world.raw(captured)).unwrap();
-    buffers.into_iter().for_each(|buffer| world.free(captured, buffer));
+    for buffer in buffers {
+        world.free(captured, buffer);
+    }
     release(&world, graph, 1);
     world.end();
 }
@@ -192,7 +194,7 @@ fn p055_memory_of_a_graph_is_not_given_out_beside_it() {
             world.pass(captured, size_bytes);
             begin(&world, world.raw(captured), 1, mode);
             let first = world.used(captured, size_bytes);
-            let held = world.own_again(&first);
+            let held = first.again();
             world.free(captured, first);
             // Inside, it serves in the capture's order.
             let second = world.used(captured, size_bytes);
@@ -237,7 +239,7 @@ fn p055_a_stream_that_joined_is_captured_too() {
         assert!(!second.overlaps(&first));
         world.pool.record_use(first.handle, joined).unwrap();
         world.touch(&first, world.raw(joined));
-        let regions = [world.own_again(&first), world.own_again(&second)];
+        let regions = [first.again(), second.again()];
         world.free(joined, second);
         world.free(origin, first);
         world.pass(outside, MIB);

@@ -36,7 +36,7 @@ fn p038_threads_do_not_share_what_is_pending() {
                 let buffer = world.allocate(&handle, MIB);
                 world.touch(&buffer, handle);
                 world.device.hold(handle).unwrap();
-                let freed = world.own_again(&buffer);
+                let freed = buffer.again();
                 world.free(&handle, buffer);
                 freed
             })
@@ -69,7 +69,7 @@ fn p080_special_handles_in_all_pairs() {
                         world.device.hold(take).unwrap();
                         buffer
                     });
-                    SimDevice::as_thread(2 - place as u32 % 2, || {
+                    SimDevice::as_thread(1 + u32::from(place % 2 == 0), || {
                         world.pool.record_use(buffer.handle, &free).unwrap();
                         world.free(&free, buffer);
                     });
@@ -100,9 +100,12 @@ fn p081_a_stored_per_thread_handle_is_the_first_threads() {
                     world.device.hold(handle).unwrap();
                     buffer
                 });
-                SimDevice::as_thread(2, || match without {
-                    true => world.free(On::Nothing, buffer),
-                    false => world.free(&handle, buffer),
+                SimDevice::as_thread(2, || {
+                    if without {
+                        world.free(On::Nothing, buffer);
+                    } else {
+                        world.free(&handle, buffer);
+                    }
                 });
                 SimDevice::as_thread(next, || {
                     let buffer = world.allocate(&handle, MIB);

@@ -41,7 +41,9 @@ fn p100_no_fence_is_lost_on_the_way() {
             let captured = world.stream();
             let mut walk = Walk::new(&world, &streams, seed, MIB);
             for round in 0..4 {
-                (0..20).for_each(|_| walk.step());
+                for _ in 0..20 {
+                    walk.step();
+                }
                 if round % 2 == 0 {
                     world.pool.begin_capture(captured, GraphId(round)).unwrap();
                     world

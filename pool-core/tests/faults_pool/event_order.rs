@@ -63,7 +63,9 @@ fn p004_memory_that_moves_at_random_keeps_every_wait() {
             let world = way.fixed(MIB);
             let streams: [_; 6] = world.streams();
             let mut walk = Walk::new(&world, &streams, seed, MIB);
-            (0..120).for_each(|_| walk.step());
+            for _ in 0..120 {
+                walk.step();
+            }
             walk.end();
             world.end();
         }
@@ -106,11 +108,13 @@ fn p005_nothing_is_given_out_before_its_fence_is_there() {
                 inside.store(false, Ordering::Release);
             };
             if after {
-                world.device.after_call(hook)
+                world.device.after_call(hook);
             } else {
-                world.device.on_call(hook)
+                world.device.on_call(hook);
             }
-            (0..150).for_each(|_| walk.step());
+            for _ in 0..150 {
+                walk.step();
+            }
             world.device.clear_hooks();
             walk.end();
             let (_, _, served, _) = &*state;

@@ -24,10 +24,14 @@ fn p001_what_a_call_frees_serves_that_call() {
                 let [first, second, third] = world.streams();
                 let blocks: Vec<_> =
                     (0..pieces).map(|_| world.used(first, size_bytes / pieces)).collect();
-                blocks.iter().for_each(|block| world.share(block, second));
+                for block in &blocks {
+                    world.share(block, second);
+                }
                 world.device.hold(world.raw(second)).unwrap();
                 world.touch(&blocks[0], world.raw(second));
-                blocks.into_iter().for_each(|block| world.free(first, block));
+                for block in blocks {
+                    world.free(first, block);
+                }
                 let on = [first.into(), second.into(), third.into(), On::Nothing][asks];
                 let whole = world.allocate(on, size_bytes);
                 let stream = match on {
@@ -77,7 +81,9 @@ fn p001_an_immediate_second_call_is_refused_too() {
             let world = World::new(way.device(), config);
             let streams: [_; 4] = world.streams();
             let mut walk = Walk::new(&world, &streams, seed, 4 * MIB);
-            (0..150).for_each(|_| walk.step());
+            for _ in 0..150 {
+                walk.step();
+            }
             refusals += walk.refusals;
             walk.end();
             world.end();
@@ -107,7 +113,9 @@ fn p018_growth_tries_less() {
         let stats = world.pool.stats();
         assert_eq!(stats.calls.allocations, world.calls(Call::Allocate), "tries are counted");
         assert!(stats.calls.allocations > stats.arenas, "nothing was refused");
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
         world.end();
     }
 }
@@ -296,7 +304,9 @@ fn p047_threads_that_grow_at_once_share_what_comes() {
                 assert!(buffers[..place].iter().all(|other| !other.overlaps(one)));
             }
             world.check();
-            buffers.into_iter().for_each(|buffer| world.free(On::Nothing, buffer));
+            for buffer in buffers {
+                world.free(On::Nothing, buffer);
+            }
             world.device.clear_hooks();
             world.end();
         }
@@ -316,7 +326,9 @@ fn p047_surplus_growth_is_bounded() {
     let buffers = on_threads(16, |thread| world.allocate(streams[thread], MIB));
     let reserved = world.pool.stats().reserved_bytes;
     assert!(reserved <= 4 * 64 * MIB, "{} MiB for 16 MiB", reserved / MIB);
-    buffers.into_iter().zip(streams).for_each(|(buffer, stream)| world.free(stream, buffer));
+    for (buffer, stream) in buffers.into_iter().zip(streams) {
+        world.free(stream, buffer);
+    }
     world.device.clear_hooks();
     world.end();
 }
@@ -337,7 +349,9 @@ fn p102_small_arenas_go_until_a_large_one_fits() {
             }
             let large = world.used(stream, 48 * MIB);
             world.free(stream, large);
-            live.into_iter().for_each(|buffer| world.free(stream, buffer));
+            for buffer in live {
+                world.free(stream, buffer);
+            }
             world.end();
         }
     });

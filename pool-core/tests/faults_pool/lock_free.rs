@@ -14,7 +14,7 @@ fn p070_what_is_known_of_a_block_goes_with_it() {
         on_threads(3, |thread| {
             let mine = streams[thread];
             for round in 0..40_usize {
-                if let Ok(buffer) = world.try_allocate(mine, 4 * KIB << (round % 4)) {
+                if let Ok(buffer) = world.try_allocate(mine, (4 * KIB) << (round % 4)) {
                     world.touch(&buffer, world.raw(mine));
                     passed.lock().unwrap().push((thread, buffer));
                 }

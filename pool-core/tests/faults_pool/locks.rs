@@ -90,7 +90,7 @@ fn p074_a_callback_may_free() {
             let world = way.fixed(4 * MIB);
             let [stream, other] = world.streams();
             for round in 0..8_u64 {
-                let buffer = world.used(stream, 64 * KIB << (round % 4));
+                let buffer = world.used(stream, (64 * KIB) << (round % 4));
                 if round % 3 == 0 {
                     world.share(&buffer, other);
                 }

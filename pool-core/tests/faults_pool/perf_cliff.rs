@@ -25,7 +25,9 @@ fn p092_a_use_that_is_declared_again_costs_nothing() {
             }
             let declared = world.device.calls().since(&before);
             assert_eq!(declared.of(Call::Record) + declared.of(Call::IsDone), 0);
-            others.iter().for_each(|&other| world.share(&buffer, other));
+            for &other in &others {
+                world.share(&buffer, other);
+            }
             world.free(home, buffer);
             world.pass(home, MIB);
             let calls = world.device.calls().since(&before);
@@ -46,7 +48,9 @@ fn p092_one_fence_is_for_many_blocks() {
             world.pool.record_use(buffer.handle, side).unwrap();
         }
         let before = world.device.calls();
-        buffers.into_iter().for_each(|buffer| world.free(home, buffer));
+        for buffer in buffers {
+            world.free(home, buffer);
+        }
         world.pass(home, 4 * MIB);
         let records = world.device.calls().since(&before).of(Call::Record);
         let most = match way.deferred {

@@ -24,7 +24,9 @@ fn p042_a_slow_stream_holds_back_only_its_own() {
             world.device.hold(world.raw(slow)).unwrap();
             world.touch(&blocks[0], world.raw(slow));
             let kept = blocks[0].offset_bytes;
-            blocks.into_iter().for_each(|block| world.free(home, block));
+            for block in blocks {
+                world.free(home, block);
+            }
             for _ in 0..2 {
                 for done in [home, quick, quicker] {
                     world.device.host_wait_stream(world.raw(done)).unwrap();
@@ -32,7 +34,9 @@ fn p042_a_slow_stream_holds_back_only_its_own() {
                 world.pool.reclaim().unwrap();
             }
             // At most so many fences are asked for at a time.
-            (0..quick_blocks / 32).for_each(|_| drop(world.pool.reclaim()));
+            for _ in 0..quick_blocks / 32 {
+                drop(world.pool.reclaim());
+            }
             assert_eq!(world.pool.stats().deferred_bytes, block_bytes);
             let before = world.calls(Call::WaitOnHost);
             for _ in 0..quick_blocks {
@@ -62,10 +66,16 @@ fn p042_many_slow_streams_hold_back_only_their_own() {
             world.touch(block, world.raw(stream));
         }
         let free: Vec<_> = (0..10).map(|_| world.used(home, block_bytes)).collect();
-        free.iter().for_each(|block| world.share(block, quick));
-        blocked.into_iter().for_each(|block| world.free(home, block));
+        for block in &free {
+            world.share(block, quick);
+        }
+        for block in blocked {
+            world.free(home, block);
+        }
         world.pool.reclaim().unwrap();
-        free.into_iter().for_each(|block| world.free(home, block));
+        for block in free {
+            world.free(home, block);
+        }
         world.pool.reclaim().unwrap();
         world.device.host_wait_stream(world.raw(home)).unwrap();
         world.device.host_wait_stream(world.raw(quick)).unwrap();

@@ -27,7 +27,9 @@ fn p099_a_handle_names_its_block_whatever_goes() {
         }
         world.free(stream, kept);
         assert!(world.pool.free_on(stream, copy).is_err());
-        again.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in again {
+            world.free(stream, buffer);
+        }
         world.end();
     });
 }

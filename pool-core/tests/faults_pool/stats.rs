@@ -122,7 +122,9 @@ fn p112_a_limit_is_of_what_the_pool_reserves() {
         assert_eq!(buffers.len(), 32);
         assert_eq!(world.pool.stats().reserved_bytes, limit);
         assert_eq!(world.device.balance().bytes, limit);
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
         world.end();
     });
 }
@@ -137,7 +139,9 @@ fn p112_a_lower_limit_holds() {
         world.pool.set_limit(Some(4 * MIB)).unwrap();
         assert_eq!(world.pool.stats().reserved_bytes, 16 * MIB);
         assert!(world.try_allocate(stream, 2 * MIB).is_err());
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
         world.pool.trim_waiting(4 * MIB).unwrap();
         assert_eq!(world.pool.stats().reserved_bytes, 4 * MIB);
         world.pass(stream, 4 * MIB);
@@ -195,7 +199,9 @@ fn p039_calls_are_counted_as_the_device_counts_them() {
         let world = World::new(way.device(), config);
         let streams: [_; 3] = world.streams();
         let mut walk = Walk::new(&world, &streams, 78, 2 * MIB);
-        (0..150).for_each(|_| walk.step());
+        for _ in 0..150 {
+            walk.step();
+        }
         let (calls, device) = (world.pool.stats().calls, world.device.calls());
         assert_eq!(calls.queries, device.of(Call::IsDone));
         assert_eq!(calls.device_waits, device.of(Call::Wait));

@@ -125,14 +125,14 @@ fn p007_a_use_outlives_its_stream() {
             world.share(&other, side);
             world.device.hold(world.raw(side)).unwrap();
             world.touch(&buffer, world.raw(side));
-            if !before {
-                world.free(home, other);
-                world.pool.retire(side).unwrap();
-                world.free(home, buffer);
-            } else {
+            if before {
                 world.pool.retire(side).unwrap();
                 world.free(home, other);
                 world.free(next, buffer);
+            } else {
+                world.free(home, other);
+                world.pool.retire(side).unwrap();
+                world.free(home, buffer);
             }
             if let Some(handle) = adopted {
                 world.device.close_stream(handle).unwrap();

@@ -112,6 +112,11 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    /// The same bytes with the same owner, for work that is queued after the free.
+    pub(crate) fn again(&self) -> Self {
+        Self { location: self.location.clone(), ..*self }
+    }
+
     /// Whether it shares a byte with another one.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.offset_bytes < other.offset_bytes + other.size_bytes
@@ -204,11 +209,6 @@ impl World {
         }
     }
 
-    /// The same bytes with the same owner, for work that is queued after the free.
-    pub(crate) fn own_again(&self, buffer: &Buffer) -> Buffer {
-        Buffer { location: buffer.location.clone(), ..*buffer }
-    }
-
     /// Queues work on a stream that writes all of a buffer, and reads it again.
     pub(crate) fn touch(&self, buffer: &Buffer, stream: SimStream) {
         self.queue(buffer, stream, Access::Write);
@@ -253,6 +253,7 @@ impl World {
         self.touch(buffer, stream);
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
     pub(crate) fn free<'a>(&self, on: impl Into<Where<'a>>, buffer: Buffer) {
         match on.into() {
             On::Nothing => self.pool.free(buffer.handle).unwrap(),
@@ -444,7 +445,7 @@ pub(crate) fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'stat
     let start = Instant::now();
     let thread = thread::spawn(work);
     while !thread.is_finished() {
-        assert!(start.elapsed() < Duration::from_secs(60), "it hangs");
+        assert!(start.elapsed() < Duration::from_mins(1), "it hangs");
         thread::sleep(Duration::from_millis(1));
     }
     thread.join().unwrap()

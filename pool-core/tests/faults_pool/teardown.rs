@@ -15,7 +15,9 @@ use crate::support::{GIB, KIB, LATE, MIB, SimPool, Walk, World, each_way, on_thr
 fn busy(world: &World, seed: u64) {
     let streams: [_; 3] = world.streams();
     let mut walk = Walk::new(world, &streams, seed, MIB);
-    (0..60).for_each(|_| walk.step());
+    for _ in 0..60 {
+        walk.step();
+    }
 }
 
 /// Once the driver is gone, the end of a pool is silent.
@@ -128,7 +130,7 @@ fn p075_a_give_back_that_fails_once_is_tried_again() {
             device.fail_next(call, times);
             drop(pool);
             // What the device refused to take twice it has still; nothing else.
-            let lost = if call == Call::Free && times == 2 { 1 } else { 0 };
+            let lost = usize::from(call == Call::Free && times == 2);
             assert_eq!(device.balance().ranges, lost, "{call} failed {times} times of {ranges}");
             assert_eq!((device.balance().streams, device.balance().fences), (0, 0));
             device.assert_clean();

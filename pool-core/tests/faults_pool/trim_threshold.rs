@@ -32,7 +32,9 @@ fn p082_what_is_kept_is_honoured() {
     let stream = world.stream();
     for keep in [0, 1, 2 * MIB, 5 * MIB, 8 * MIB, u64::MAX] {
         let buffers: Vec<_> = (0..4).map(|_| world.used(stream, 2 * MIB)).collect();
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
         let trimmed = world.pool.trim_waiting(keep).unwrap();
         let reserved = world.pool.stats().reserved_bytes;
         assert!(reserved >= keep.min(8 * MIB), "{reserved} of {keep} kept");

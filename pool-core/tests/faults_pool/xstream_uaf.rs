@@ -20,7 +20,7 @@ fn p012_a_free_that_names_no_stream_is_behind_all_streams() {
                 world.device.hold(unknown).unwrap();
                 world.touch(&freed, world.raw(side));
                 let range_and_owner = (freed.offset_bytes, freed.owner);
-                let late = world.own_again(&freed);
+                let late = freed.again();
                 world.free(On::Nothing, freed);
                 // Nothing was asked for since: this work is behind the free, and before reuse.
                 world.order(world.raw(side), unknown);
@@ -61,7 +61,9 @@ fn p012_a_request_that_names_no_stream_gets_what_nothing_uses() {
             for (buffer, stream) in clean.iter().zip(streams) {
                 world.touch(buffer, stream);
             }
-            clean.into_iter().for_each(|buffer| world.free(On::Nothing, buffer));
+            for buffer in clean {
+                world.free(On::Nothing, buffer);
+            }
         }
         world.end();
     });
@@ -274,7 +276,9 @@ fn p012_p023_p024_no_program_finds_memory_in_use() {
             let world = way.fixed(2 * MIB);
             let streams: [_; 4] = world.streams();
             let mut walk = Walk::new(&world, &streams, seed, MIB);
-            (0..150).for_each(|_| walk.step());
+            for _ in 0..150 {
+                walk.step();
+            }
             walk.end();
             world.end();
         }
