@@ -7,6 +7,7 @@ use super::asker::Asker;
 use super::config::PoolConfig;
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
+use super::parcel::Needs;
 use super::stream::{On, StreamId, Tag};
 use crate::device::{Capabilities, Device};
 use crate::range::{Block, Handle, HandleError, Request};
@@ -492,7 +493,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Ok(id) => Some((self.device.stream_key(handle), id)),
                 Err(failed) => {
                     self.tags_credit(tag, request.size_bytes);
-                    self.undo(block.handle());
+                    self.refuse(asker, block.handle());
                     return Err(failed.into());
                 }
             },
@@ -518,7 +519,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             && let Err(error) = self.charge(tag, more)
         {
             self.tags_credit(Some(tag), request.size_bytes);
-            self.undo(block.handle());
+            self.refuse(asker, block.handle());
             return Err(error);
         }
         let noted = self.notes.change(block.handle(), |note| {
@@ -529,7 +530,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         if noted.is_none() {
             self.tags_credit(tag, block.size_bytes());
-            self.undo(block.handle());
+            self.refuse(asker, block.handle());
             return Err(PoolError::OutOfHostMemory);
         }
         Ok(*block)
@@ -541,10 +542,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// Takes a block back that was allocated just now, and that no work uses.
-    pub(super) fn undo(&self, handle: Handle) {
-        if let Ok(block) = self.shared.set_aside(handle) {
-            self.shared.put_back(block);
+    /// Takes a block back that an asker was just given, as a free by that one: what it waited for
+    /// nobody else has waited for.
+    fn refuse(&self, asker: &Asker<D>, handle: Handle) {
+        if self.free_behind(asker, handle, None).is_err()
+            && let Ok(block) = self.shared.set_aside(handle)
+        {
+            self.defer(block, Needs { all: true, ..Needs::nothing() });
         }
     }
 }

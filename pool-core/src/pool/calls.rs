@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::books::Books;
 use super::error::DeviceError;
 use super::fence::{Behind, Fence, Shared};
 use super::inner::{Failed, Inner};
@@ -156,9 +157,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether a stream is captured now. While nothing is, the device is not asked.
-    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
+    pub(super) fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
         if !self.is_capturing() || RECORDS_IN_CAPTURE {
             return Ok(false);
+        }
+        // From its announcement on: the device may not know yet.
+        let key = self.device.stream_key(handle);
+        let announced =
+            |books: &mut Books<D>| books.captures.iter().any(|capture| capture.key == key);
+        if self.with_books(announced) {
+            return Ok(true);
         }
         let capture = self.call(Call::CaptureId, |device| device.capture_id(handle))?;
         Ok(capture.is_some())

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Pool;
-use super::books::{Capture, Graph, Holder};
+use super::books::{Books, Capture, Graph, Holder};
 use super::error::PoolError;
 use super::inner::Inner;
 use super::parcel::Needs;
@@ -76,7 +76,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Ok(())
         })?;
         // What other threads have begun that the capture forbids ends before it begins.
-        while !IGNORES_CALLS && self.with_books(|books| books.uncapturable > 0) {
+        let under_way = |books: &mut Books<D>| {
+            let number = books.keys.get(&key);
+            let known = number.and_then(|number| books.streams.get(number));
+            books.uncapturable > 0 || known.is_some_and(|known| known.busy > 0)
+        };
+        while !IGNORES_CALLS && self.with_books(under_way) {
             pause();
         }
         Ok(())

@@ -42,7 +42,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Frees a block behind all that it has to wait for. True if it waits in a parcel.
-    fn free_behind(
+    pub(super) fn free_behind(
         &self,
         asker: &Asker<D>,
         handle: Handle,
@@ -125,10 +125,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 needs.add_stream(number);
             });
             for used in &note.raw_uses {
-                if self.identity_of(&used.handle)? == used.id {
+                let same = self.identity_of(&used.handle)? == used.id;
+                if same && !self.is_captured(&used.handle)? {
                     needs.fences.push(self.record(None, &used.handle)?);
                 } else {
-                    // Another thread's, by the same name.
+                    // Another thread's, by the same name; or captured, where nothing is recorded.
                     needs.all = true;
                 }
             }

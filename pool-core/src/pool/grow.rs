@@ -229,23 +229,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
                         && (Self::is_clean(books, arena) || RELEASES_EARLY)
                         && self.shared.take_from_hub(arena.stretch)
                 })?;
-                let (origin_bytes, stretch) = (idle.origin_bytes, idle.stretch);
-                books.stains.remove(stretch);
-                books.arenas.remove(origin_bytes)
+                // It keeps its place until it is gone, so that no other gets it.
+                let idle = idle.clone();
+                books.stains.remove(idle.stretch);
+                Some(idle)
             });
             let Some(arena) = taken else { break };
-            match self.give_back(&arena.range, arena.size_bytes) {
-                Ok(true) => trimmed.released_bytes += arena.size_bytes,
-                refused => {
-                    *failure = refused.err().or(failure.take());
+            let given_back = self.give_back(&arena.range, arena.size_bytes);
+            let is_gone = matches!(given_back, Ok(true));
+            self.with_books(|books| {
+                if is_gone {
+                    books.arenas.remove(arena.origin_bytes);
+                } else {
                     // It is still the device's range, and idle.
-                    self.with_books(|books| {
-                        let stretch = arena.stretch;
-                        books.arenas.enter(arena) && self.shared.add_to_hub(stretch)
-                    });
-                    break;
+                    self.shared.add_to_hub(arena.stretch);
                 }
+            });
+            if !is_gone {
+                *failure = given_back.err().or(failure.take());
+                break;
             }
+            trimmed.released_bytes += arena.size_bytes;
         }
         trimmed.pending_bytes = self.pending_bytes(keep_bytes);
         trimmed

@@ -56,6 +56,9 @@ const ORDER: [Step; 10] = [
 /// How often the program is asked to free something for one request.
 const MOST_APPEALS: u32 = 16;
 
+/// How often all steps are taken before a request is refused.
+const MOST_ROUNDS: u32 = 4;
+
 /// A request on its way through the steps.
 pub(super) struct Plea<'a, D: Device> {
     pub(super) asker: &'a Asker<D>,
@@ -104,19 +107,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let mut appeals = MOST_APPEALS;
         loop {
-            for step in ORDER {
-                while self.take_step(step, &mut plea) {
-                    if let Some(block) = self.attempt(&mut plea, step > Step::Poll)? {
-                        return Ok(block);
-                    }
-                    if !core::mem::take(&mut plea.again) {
-                        break;
-                    }
+            // What a step changes may help one that came before it: so as often as a round changes
+            // anything, and no second call would find more.
+            for _ in 0..MOST_ROUNDS {
+                let before = self.state();
+                if let Some(block) = self.take_steps(&mut plea)? {
+                    return Ok(block);
                 }
-                self.check_alive()?;
-            }
-            if let Some(block) = self.allocate_crumb(&mut plea) {
-                return Ok(block);
+                if self.state() == before {
+                    break;
+                }
             }
             let shortage = self.shortage(&plea);
             let before = shortage.free_bytes + shortage.cached_bytes;
@@ -128,6 +128,33 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             appeals -= 1;
         }
+    }
+
+    /// Takes every step once, each followed by a search.
+    fn take_steps(&self, plea: &mut Plea<'_, D>) -> Result<Option<Block>, PoolError<D::Error>> {
+        for step in ORDER {
+            while self.take_step(step, plea) {
+                if let Some(block) = self.attempt(plea, step > Step::Poll)? {
+                    return Ok(Some(block));
+                }
+                if !core::mem::take(&mut plea.again) {
+                    break;
+                }
+            }
+            self.check_alive()?;
+        }
+        Ok(self.allocate_crumb(plea))
+    }
+
+    /// What steps change: what waits, for how much, and what lies together.
+    fn state(&self) -> [u64; 5] {
+        let (blocks, stains, fences, reserved) = self.with_books(|books| {
+            let sources = books.sources.iter().map(|(_, source)| source.fences.len());
+            let fences: usize = sources.sum();
+            let stained: u64 = books.stains.all().map(|(stretch, _)| stretch.len).sum();
+            (books.deferred().0, stained, fences as u64, books.reserved_bytes)
+        });
+        [blocks, stains, fences, reserved, self.shared.use_of(HUB).longest_run_bytes]
     }
 
     /// Looks whether memory is short, and changes with that how it is kept: while the pool can

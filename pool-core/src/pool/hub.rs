@@ -10,7 +10,7 @@ use super::inner::{Failed, Inner};
 use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
 use super::sources::{join, joined_epoch};
 use crate::device::Device;
-use crate::range::{AllocError, Block, Stretch};
+use crate::range::{AllocError, Block, Handle, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
 /// Stretches that one who cannot wait looks at.
@@ -87,7 +87,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn give_to_asker(&self, plea: &Plea<'_, D>, stretch: Stretch, ready: bool) -> bool {
         self.with_books(|books| {
             books.in_transit_bytes -= self.shared.shape().bytes(stretch.len);
-            let given = ready && self.shared.give(plea.space, stretch);
+            // The stream may have been retired meanwhile, and its space be another's.
+            let held = match plea.asker {
+                Asker::Known { number, .. } => books.stream_of(plea.space) == Some(*number),
+                _ => true,
+            };
+            let given = ready && held && self.shared.give(plea.space, stretch);
             if given {
                 books.stains.remove(stretch);
             } else {
@@ -131,6 +136,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         self.with_books(|books| books.stains.remove(self.stretch_of(&block)));
         Ok(Some(block))
+    }
+
+    /// Takes a block of the hub back that nobody was given: its stains are still there.
+    fn undo(&self, handle: Handle) {
+        if let Ok(block) = self.shared.set_aside(handle) {
+            self.shared.put_back(block);
+        }
     }
 
     /// Where a block lies.
@@ -200,6 +212,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(number) = plea.asker.number() {
             self.with_books(|books| {
                 if let Some(known) = books.streams.get_mut(&number) {
+                    // What is gone and done needs no memory.
+                    known.joined.retain(|&(source, _)| books.sources.get(source).is_some());
                     join(&mut known.joined, source, epoch);
                 }
             });

@@ -280,8 +280,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.close(|_| true, &mut plea.failure);
         self.fence_hub(&mut plea.failure);
         let mut progress = false;
-        // Each round has one wait less before it.
-        while let Some(fences) = self.with_books(|books| self.best_wait(books)) {
+        // Each round has one wait less before it, but for those that other threads add.
+        let rounds = self.with_books(|books| books.closed.len() + books.sources.iter().count());
+        for _ in 0..=rounds {
+            let Some(fences) = self.with_books(|books| self.best_wait(books)) else { break };
             for fence in &fences {
                 let waited = self.wait_on_host(fence);
                 if plea.note(waited) != Some(true) {
