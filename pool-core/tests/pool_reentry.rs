@@ -120,7 +120,7 @@ impl Intruder {
 
 /// Runs a scenario that makes every kind of call, and acts at each of them.
 fn interrupted(inside: Inside, after: bool, pacing: Pacing, seed: u64, most_depth: u64) {
-    let device = SimDevice::new(SimConfig::new().pacing(pacing));
+    let device = SimDevice::new(SimConfig::new().memory_bytes(64 * MIB).pacing(pacing));
     let config = PoolConfig::new().arena_bytes(2 * MIB).limit_bytes(6 * MIB);
     let world = World::over(device.clone(), config);
     let intruder = Intruder {
@@ -251,7 +251,8 @@ fn one_kind_of_call_at_a_time() {
         Call::StreamId,
     ] {
         in_time(move || {
-            let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+            let device =
+                SimDevice::new(SimConfig::new().memory_bytes(64 * MIB).pacing(Pacing::Idle));
             let config = PoolConfig::new().arena_bytes(2 * MIB).limit_bytes(6 * MIB);
             let world = World::over(device.clone(), config);
             let intruder = Arc::new(Intruder {

@@ -284,7 +284,8 @@ impl Run {
 
 /// A device whose work stays queued as long as it may.
 fn device(lists_streams: bool) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
-    let config = SimConfig::new().pacing(Pacing::Idle).lists_streams(lists_streams);
+    let config =
+        SimConfig::new().pacing(Pacing::Idle).memory_bytes(64 * MIB).lists_streams(lists_streams);
     let device = SimDevice::new(config);
     let log = Arc::new(Mutex::new(Vec::new()));
     let hooked = log.clone();
