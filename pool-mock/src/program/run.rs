@@ -23,6 +23,9 @@ const ADDRESS_BYTES: u64 = 32 << 20;
 /// The most calls of the device that a step may make.
 const MOST_CALLS: u64 = 20_000;
 
+/// The most calls of guests in a step.
+const MOST_GUESTS: u32 = 16;
+
 /// The number of the thread that meets others in the midst of their calls.
 const GUEST: usize = 7;
 
@@ -95,6 +98,8 @@ pub(super) struct Run {
 struct Guests {
     random: fastrand::Rng,
     inside: bool,
+    /// How many may still come in this step.
+    left: u32,
     fault: Option<Fault>,
 }
 
@@ -120,6 +125,7 @@ pub fn check(program: &Program) -> Result<Tally, Finding> {
     let mut outcome = Ok(());
     for (step, operation) in program.operations.iter().enumerate() {
         run.calls.store(0, Ordering::Relaxed);
+        run.guests().left = MOST_GUESTS;
         let done = run.step(operation).and_then(|()| run.look(step));
         outcome = done.map_err(|fault| Finding { step: step + 1, fault });
         if outcome.is_err() {
@@ -229,6 +235,7 @@ impl Run {
         let guests = Guests {
             random: fastrand::Rng::with_seed(u64::from(shape.meetings) + shape.arena_bytes),
             inside: true,
+            left: 0,
             fault: None,
         };
         let run = Self {
@@ -298,9 +305,10 @@ impl Run {
             return;
         }
         let mut guests = self.guests();
-        if guests.inside || guests.random.u8(..100) >= self.shape.meetings {
+        if guests.inside || guests.left == 0 || guests.random.u8(..100) >= self.shape.meetings {
             return;
         }
+        guests.left -= 1;
         guests.inside = true;
         let mut record = [0; super::generate::RECORD_BYTES];
         guests.random.fill(&mut record);
