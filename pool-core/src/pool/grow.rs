@@ -8,7 +8,7 @@ use super::books::Books;
 use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
-use super::sabotage::{RELEASES_EARLY, TORN_RESERVE};
+use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Capabilities, Device};
 use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
@@ -40,13 +40,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
     /// does not allow those.
     fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
-        let room_in = |books: &Books<D>| match books.limit_bytes {
-            Some(limit) => limit.saturating_sub(books.reserved_bytes),
-            None => u64::MAX - books.reserved_bytes,
-        };
-        let seen = TORN_RESERVE.then(|| self.with_books(|books| room_in(books)));
         self.with_books(|books| {
-            let room = seen.unwrap_or_else(|| room_in(books));
+            let room = match books.limit_bytes {
+                Some(limit) => limit.saturating_sub(books.reserved_bytes),
+                None => u64::MAX - books.reserved_bytes,
+            };
             let bytes = wanted_bytes.min(room);
             if bytes < least_bytes {
                 return None;

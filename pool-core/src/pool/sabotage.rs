@@ -70,9 +70,6 @@ pub(super) const FORGETS_RETIRED: bool = cfg!(pool_sabotage = "forgotten_retired
 /// The pool ends before the device's work has. (`early_end`)
 pub(super) const ENDS_EARLY: bool = cfg!(pool_sabotage = "early_end");
 
-/// The limit is looked at in one step, and what is taken of it noted in another. (`torn_reserve`)
-pub(super) const TORN_RESERVE: bool = cfg!(pool_sabotage = "torn_reserve");
-
 /// A stream counts as having waited before it does. (`early_join`)
 pub(super) const JOINS_EARLY: bool = cfg!(pool_sabotage = "early_join");
 

@@ -85,3 +85,26 @@ fn two_requests_on_one_stream_while_memory_is_short() {
         TWO.note_if(waits == 2);
     });
 }
+
+/// A stream takes memory of another one twice, while that one frees more: what was waited for the
+/// first time is not behind what is freed later.
+#[test]
+fn a_second_steal_against_a_free() {
+    static BOTH: Seen = Seen::new("both served");
+    static REFUSED: Seen = Seen::new("one refused");
+    explore("a_second_steal_against_a_free", Bound::Preemptions(2), &[&BOTH, &REFUSED], |order| {
+        let world = World::new(2, Pacing::Idle, PATIENT);
+        let (old, new) = (world.stream(), world.stream());
+        let [first, second] = [(); 2].map(|()| world.allocate(old, 1));
+        world.free(old, first);
+        let free = move |world: World| world.free(old, second);
+        let steal = move |world: World| {
+            let served = [(); 2].map(|()| world.try_allocate(new, 1).is_ok());
+            served == [true; 2]
+        };
+        let ((), both) = order.race(world.clone(), free, steal);
+        BOTH.note_if(both);
+        REFUSED.note_if(!both);
+        world.finish();
+    });
+}
