@@ -283,7 +283,8 @@ impl<'a, W: Work> Pooled<'a, W> {
     /// # Errors
     ///
     /// As [`pass`](Self::pass).
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the time of a pass is to be the pool's own")]
     pub fn call(&mut self, deed: Deed) -> Result<bool, Stopped> {
         match deed {
             Deed::Allocate { slot, stream, size_bytes } => {
