@@ -33,8 +33,7 @@
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
-// Models have the memory of blocks, for their checker to watch; and to adopt a stream is a promise
-// that the compiler cannot check.
+// But for one promise of the caller's: what it means to adopt a stream.
 #![cfg_attr(not(all(test, loom)), deny(unsafe_code))]
 
 #[cfg(feature = "alloc")]
@@ -43,13 +42,18 @@ extern crate alloc;
 extern crate std;
 
 #[cfg(feature = "alloc")]
+#[forbid(unsafe_code)]
 pub mod device;
 #[cfg(feature = "alloc")]
 pub mod pool;
+#[forbid(unsafe_code)]
 pub mod range;
 #[cfg(feature = "alloc")]
+#[forbid(unsafe_code)]
 pub mod sync;
 #[cfg(feature = "alloc")]
+// Models alone have the memory of blocks, for their checker to watch.
+#[cfg_attr(not(all(test, loom)), forbid(unsafe_code))]
 pub mod threads;
 
 #[cfg(feature = "alloc")]

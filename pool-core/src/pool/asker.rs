@@ -65,11 +65,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         if self.is_capturing()
             && let Some(handle) = asker.waits()
-            && let Some(graph) = self.graph_of(handle)?
+            && let Some(graph) = self.graph_of_asker(&asker, handle)?
         {
             return Ok(Asker::Captured { graph, key: self.device.stream_key(handle) });
         }
         Ok(asker)
+    }
+
+    /// The graph whose capture an asker's stream is in. One that is retired meanwhile is in none.
+    fn graph_of_asker(
+        &self,
+        asker: &Asker<D>,
+        handle: &D::Stream,
+    ) -> Result<Option<GraphId>, PoolError<D::Error>> {
+        let Some(number) = asker.number() else { return self.graph_of(handle) };
+        if self.begin_use(number).is_none() {
+            return Ok(None);
+        }
+        let graph = self.graph_of(handle);
+        self.end_use(number);
+        graph
     }
 
     /// A known stream by its handle.

@@ -124,7 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// The handle of a known stream, kept alive until [`end_use`](Self::end_use): whoever retires
     /// it waits for that. None if it is gone, or about to be.
-    fn begin_use(&self, number: u32) -> Option<D::Stream> {
+    pub(super) fn begin_use(&self, number: u32) -> Option<D::Stream> {
         self.with_books(|books| {
             let known = books.streams.get_mut(&number).filter(|known| !known.retiring)?;
             known.busy += 1;
@@ -132,7 +132,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         })
     }
 
-    fn end_use(&self, number: u32) {
+    pub(super) fn end_use(&self, number: u32) {
         self.with_books(|books| {
             if let Some(known) = books.streams.get_mut(&number) {
                 known.busy = known.busy.saturating_sub(1);

@@ -108,7 +108,10 @@ pub(crate) fn add_fence<D: Device>(
     fence: Shared<D>,
     garbage: &mut Vec<Shared<D>>,
 ) {
-    if !has_fence(fences, &fence) {
+    let is_needless = |other: &Shared<D>| other.behind.is_behind(fence.behind);
+    if has_fence(fences, &fence) || fences.iter().any(is_needless) {
+        garbage.push(fence);
+    } else {
         garbage.extend(fences.extract_if(.., |other| fence.behind.is_behind(other.behind)));
         fences.push(fence);
     }

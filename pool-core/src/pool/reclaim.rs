@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::config::Deferred;
-use super::fence::{Shared, has_fence};
+use super::fence::{Shared, add_fence, has_fence};
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use super::parcel::{Needs, Parcel};
@@ -188,9 +188,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.take_in_hand(&hands);
             let mut fences: Vec<Shared<D>> = Vec::new();
             for fence in hands.iter().flat_map(|parcel| &parcel.fences) {
-                if !has_fence(&fences, fence) {
-                    fences.push(fence.clone());
-                }
+                // One wait for a stream: the latest fence is behind the others.
+                add_fence(&mut fences, fence.clone(), &mut books.garbage);
             }
             (hands, fences)
         });
