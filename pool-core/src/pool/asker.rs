@@ -51,7 +51,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             On::Nothing => Asker::Nobody,
             On::Stream(id) => {
                 let known = self.with_books(|books| known(books, *id));
-                let known = known.filter(|_| id.pool == self.number);
                 let (space, handle) = known.ok_or(PoolError::UnknownStream(*id))?;
                 Asker::Known { number: id.number, space, handle }
             }

@@ -76,7 +76,6 @@ pub(crate) struct Books<D: Device> {
     pub(crate) streams: HashMap<u32, Known<D>>,
     /// The numbers of streams by their handles' keys.
     pub(crate) keys: HashMap<u64, u32>,
-    pub(crate) next_number: u32,
     /// The last serial of a fence.
     pub(crate) serial: u64,
     /// The holder of each space, by its number; the hub's is not used.
@@ -114,7 +113,6 @@ impl<D: Device> Books<D> {
         Self {
             streams: HashMap::new(),
             keys: HashMap::new(),
-            next_number: 1,
             serial: 0,
             spaces: (0..spaces).map(|_| Holder::Nobody).collect(),
             stains: Stains::default(),
@@ -159,13 +157,6 @@ impl<D: Device> Books<D> {
         if let Some(place) = self.spaces.get_mut(space.0 as usize) {
             *place = holder;
         }
-    }
-
-    /// A number that no stream or source ever had; none once all are used up.
-    pub(crate) fn draw_number(&mut self) -> Option<u32> {
-        let number = self.next_number;
-        self.next_number = number.checked_add(1)?;
-        Some(number)
     }
 
     /// The source that the free memory of a space waits for; none if it is clean.

@@ -10,7 +10,7 @@ use super::parcel::Needs;
 use super::sabotage::{FORGETS_GRAPH, IGNORES_CALLS};
 use super::stream::{GraphId, On};
 use crate::device::{Call, Device};
-use crate::sync::pause;
+use crate::sync::{pause, unique_number};
 use crate::threads::{Aside, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -157,7 +157,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         // Its blocks that caches have go to its spaces.
         self.shared.flush();
         let released = self.with_books(|books| {
-            let source = books.draw_number()?;
+            let source = unique_number()?;
             let released = books.graphs.remove(&graph)?;
             let source = books.sources.add_fences(source, fences.clone(), &mut books.garbage);
             for &(_, space) in &released.spaces {
@@ -188,7 +188,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             On::Nothing => Err(PoolError::NoCapture),
             On::Stream(id) => self
                 .with_books(|books| books.streams.get(&id.number).map(|known| known.handle.clone()))
-                .filter(|_| id.pool == self.number)
                 .ok_or(PoolError::UnknownStream(*id)),
         }
     }

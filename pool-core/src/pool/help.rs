@@ -289,10 +289,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     .sum();
                 let free = in_use.owned_bytes.saturating_sub(in_use.used_bytes) + deferred;
                 if Some(*number) != plea.asker.number() && free > 0 {
-                    by_stream.push((
-                        StreamId { pool: self.number, number: *number, space: space.0 },
-                        free,
-                    ));
+                    by_stream.push((StreamId { number: *number, space: space.0 }, free));
                 }
             }
             let captures = books.captures.iter().map(|capture| capture.graph).collect();

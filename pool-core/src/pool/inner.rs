@@ -34,8 +34,6 @@ const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
 
 /// The parts of a pool.
 pub(super) struct Inner<D: Device, T: Threads> {
-    /// A number that no other pool of this process has.
-    pub(super) number: u32,
     pub(super) device: Arc<Port<D>>,
     pub(super) capabilities: Capabilities,
     pub(super) shared: SharedAllocator<T>,
@@ -76,10 +74,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             .and_then(|bytes| bytes.checked_add(WINDOW_BYTES))
             .unwrap_or(limit)
             .min(limit);
-        let number = instance_number();
         let range = RangeConfig::new(space_bytes)
             .granule_bytes(config.granule_bytes)
-            .handle_seed(number)
+            .handle_seed(instance_number())
             .spans(spans_for(most.unwrap_or(UNKNOWN_SPACE_BYTES), config.granule_bytes));
         let shared_config = SharedConfig::new(range).cache_bytes(config.cache_bytes);
         let shared = SharedAllocator::of_spaces(&shared_config)?;
@@ -90,7 +87,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             *holder = Holder::Clean;
         }
         let inner = Self {
-            number,
             device: Arc::new(Port::new(device)),
             capabilities,
             shared,
@@ -160,9 +156,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Whether a stream is one of this pool with a space of its own.
     #[inline(always)]
     pub(super) fn knows(&self, stream: StreamId) -> bool {
-        if stream.pool != self.number {
-            return false;
-        }
         let slot = self.slots.get(stream.space as usize);
         slot.is_some_and(|slot| slot.load(Ordering::Acquire) == stream.number)
     }

@@ -92,6 +92,8 @@ struct Part<D: Device> {
 
 /// The notes on all blocks.
 pub(crate) struct Notes<D: Device, T: Threads> {
+    /// All notes: mostly there is none.
+    count: AtomicU32,
     parts: Box<[Padded<NotesPart<D, T>>]>,
 }
 
@@ -106,7 +108,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
             let part = Lock::new(Part { notes: HashMap::new() });
             Padded(NotesPart { count: AtomicU32::new(0), part })
         };
-        Self { parts: (0..PARTS).map(part).collect() }
+        Self { count: AtomicU32::new(0), parts: (0..PARTS).map(part).collect() }
     }
 
     #[inline(always)]
@@ -119,7 +121,8 @@ impl<D: Device, T: Threads> Notes<D, T> {
     /// Whether there may be a note on a block. Whoever frees it has seen what was noted before.
     #[inline(always)]
     pub(crate) fn may_have(&self, handle: Handle) -> bool {
-        self.part(handle).is_some_and(|part| part.count.load(Ordering::Acquire) != 0)
+        self.count.load(Ordering::Acquire) != 0
+            && self.part(handle).is_some_and(|part| part.count.load(Ordering::Acquire) != 0)
     }
 
     /// Changes the note on a block, which is made if there is none.
@@ -131,6 +134,9 @@ impl<D: Device, T: Threads> Notes<D, T> {
         let part = self.part(handle)?;
         let mut guard = part.part.lock();
         guard.notes.try_reserve(1).ok()?;
+        if !guard.notes.contains_key(&handle) {
+            self.count.fetch_add(1, Ordering::Release);
+        }
         let result = change(guard.notes.entry(handle).or_default());
         part.count.store(guard.notes.len() as u32, Ordering::Release);
         Some(result)
@@ -145,6 +151,9 @@ impl<D: Device, T: Threads> Notes<D, T> {
         let mut guard = part.part.lock();
         let note = guard.notes.remove(&handle);
         part.count.store(guard.notes.len() as u32, Ordering::Release);
+        if note.is_some() {
+            self.count.fetch_sub(1, Ordering::Release);
+        }
         note
     }
 

@@ -13,6 +13,7 @@ use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
 };
 use crate::device::Device;
+use crate::sync::unique_number;
 use crate::threads::{Aside, HUB, Owner, Threads};
 
 /// What is asked of the device at a time.
@@ -235,7 +236,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
         let mut moved = false;
         for mut parcel in of_nobody {
-            let Some(source) = books.draw_number() else {
+            let Some(source) = unique_number() else {
                 books.closed.push(parcel);
                 continue;
             };

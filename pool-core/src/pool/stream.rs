@@ -6,8 +6,6 @@ use core::fmt;
 /// ever has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId {
-    /// The pool's.
-    pub(crate) pool: u32,
     pub(crate) number: u32,
     /// The stream's space; zero if it has none of its own.
     pub(crate) space: u32,

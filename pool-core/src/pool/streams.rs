@@ -12,7 +12,7 @@ use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, RETIRES_UNFENCED};
 use super::sources::Joined;
 use super::stream::StreamId;
 use crate::device::{Call, Device};
-use crate::sync::pause;
+use crate::sync::{pause, unique_number};
 use crate::threads::Threads;
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -22,7 +22,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if books.keys.contains_key(&key) {
                 return None;
             }
-            let number = books.draw_number()?;
+            let number = unique_number()?;
             books.keys.insert(key, number);
             let joined = Joined::new();
             let known = Known { handle, space: None, own, joined, busy: 0, retiring: false };
@@ -41,7 +41,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(space) = space {
             self.set_slot(space, number);
         }
-        Ok(StreamId { pool: self.number, number, space: space.map_or(0, |space| space.0) })
+        Ok(StreamId { number, space: space.map_or(0, |space| space.0) })
     }
 
     fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
@@ -56,9 +56,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn retire(&self, id: StreamId) -> Result<(), PoolError<D::Error>> {
         self.check_alive()?;
         let unknown = || PoolError::UnknownStream(id);
-        if id.pool != self.number {
-            return Err(unknown());
-        }
         // From here on no call begins to name it; those under way end first.
         let mut marked = false;
         let (handle, space, own) = loop {
@@ -230,7 +227,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn stream(&self, stream: StreamId) -> Option<D::Stream> {
         self.inner().with_books(|books| {
             let known = books.streams.get(&stream.number)?;
-            (stream.pool == self.inner().number && !known.retiring).then(|| known.handle.clone())
+            (!known.retiring).then(|| known.handle.clone())
         })
     }
 
@@ -255,7 +252,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
             let number = *books.keys.get(&key)?;
             let known = books.streams.get(&number)?;
             let space = known.space.map_or(0, |space| space.0);
-            (!known.retiring).then_some(StreamId { pool: inner.number, number, space })
+            (!known.retiring).then_some(StreamId { number, space })
         })
     }
 }

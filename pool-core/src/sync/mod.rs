@@ -53,6 +53,15 @@ pub(crate) fn instance_number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// A number above zero that no other call in this process gets; none once there is no other.
+pub(crate) fn unique_number() -> Option<u32> {
+    // As above.
+    static LAST: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+    let next = |last: u32| last.checked_add(1);
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    Some(last + 1)
+}
+
 /// Lets other threads run, while this one waits for something that is no lock.
 pub(crate) fn pause() {
     #[cfg(loom)]
