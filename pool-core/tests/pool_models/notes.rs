@@ -29,8 +29,8 @@ fn two_frees_of_a_block_with_a_further_use() {
     });
 }
 
-/// A use is noted on a block that another thread frees: it is noted or the block is gone, and no
-/// note is left on a block that is.
+/// A use is noted on a block that another thread frees, on no stream: it is noted or the block is
+/// gone, and no note is left on a block that is.
 #[test]
 fn a_use_against_a_free() {
     static NOTED: Seen = Seen::new("noted");
@@ -41,7 +41,7 @@ fn a_use_against_a_free() {
         let block = world.allocate(owner, 1);
         let handle = block.block.handle();
         let note = move |world: World| world.pool.record_use(handle, user.id).is_ok();
-        let free = move |world: World| world.pool.free_on(owner.id, handle).unwrap();
+        let free = move |world: World| world.pool.free(handle).unwrap();
         let (noted, _) = order.race(world.clone(), note, free);
         NOTED.note_if(noted);
         GONE.note_if(!noted);
