@@ -293,7 +293,13 @@ impl<D: Device, T: Threads> Pool<D, T> {
             && !self.inner.notes.may_have(handle)
         {
             return match self.inner.shared.free_hit(Owner(id.space), handle) {
-                Some(block) => Ok(block.block(self.inner.shared.shape())),
+                Some(block) => {
+                    // A use that was noted meanwhile, by a fault of the program, is of no block.
+                    if self.inner.notes.may_have(handle) {
+                        self.inner.notes.take(handle);
+                    }
+                    Ok(block.block(self.inner.shared.shape()))
+                }
                 None => self.inner.free_in_own(id, handle),
             };
         }

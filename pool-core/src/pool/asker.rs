@@ -1,5 +1,7 @@
 //! Whom a call is for.
 
+use alloc::vec::Vec;
+
 use super::arenas::WINDOW_BYTES;
 use super::books::{Books, Holder};
 use super::error::PoolError;
@@ -103,27 +105,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Result<Option<GraphId>, PoolError<D::Error>> {
         let capture = self.call(Call::CaptureId, |device| device.capture_id(handle))?;
         let Some(capture_id) = capture else { return Ok(None) };
-        let key = self.device.stream_key(handle);
-        let graph = self.with_books(|books| {
-            if let Some(known) = books.captures.iter().find(|known| known.id == Some(capture_id)) {
-                return Some(known.graph);
-            }
-            // The first call in a capture: the one that was announced for this stream, or the
-            // only one of which nothing is known yet.
-            let mut unknown = books.captures.iter_mut().filter(|known| known.id.is_none());
-            let capture = match unknown.next() {
-                Some(first) if first.key == key => Some(first),
-                Some(first) => match unknown.find(|other| other.key == key) {
-                    Some(other) => Some(other),
-                    None if unknown.next().is_none() => Some(first),
-                    None => None,
-                },
-                None => None,
-            };
-            let capture = capture?;
-            capture.id = Some(capture_id);
-            Some(capture.graph)
+        let known = |books: &mut Books<D>| {
+            let known = books.captures.iter().find(|known| known.id == Some(capture_id));
+            known.map(|known| known.graph)
+        };
+        if let Some(graph) = self.with_books(known) {
+            return Ok(Some(graph));
+        }
+        // The first call in a capture that was announced before it began: now the device knows.
+        let unknown: Vec<(u64, D::Stream)> = self.with_books(|books| {
+            let unknown = books.captures.iter().filter(|known| known.id.is_none());
+            unknown.map(|known| (known.key, known.handle.clone())).collect()
         });
+        for (key, handle) in unknown {
+            let id = self.call(Call::CaptureId, |device| device.capture_id(&handle))?;
+            self.with_books(|books| {
+                if let Some(capture) = books.captures.iter_mut().find(|known| known.key == key) {
+                    capture.id = capture.id.or(id);
+                }
+            });
+        }
+        let graph = self.with_books(known);
         graph.map(Some).ok_or(PoolError::UnannouncedCapture { capture_id })
     }
 

@@ -47,11 +47,12 @@ pub(crate) enum Holder {
 }
 
 /// A capture that was announced.
-pub(crate) struct Capture {
+pub(crate) struct Capture<D: Device> {
     /// The device's number of it, once known.
     pub(crate) id: Option<u64>,
     pub(crate) graph: GraphId,
-    /// The stream that it was announced for, by its key.
+    /// The stream that it was announced for, and its key.
+    pub(crate) handle: D::Stream,
     pub(crate) key: u64,
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Books<D: Device> {
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
     pub(crate) plenty: Plenty,
-    pub(crate) captures: Vec<Capture>,
+    pub(crate) captures: Vec<Capture<D>>,
     /// Arenas that are being asked of the device.
     pub(crate) growing: u32,
     /// Calls of the device under way that a capture forbids.

@@ -68,7 +68,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if let Some(capture) = books.captures.iter().find(|capture| capture.key == key) {
                 return Err(PoolError::Captured(capture.graph));
             }
-            books.captures.push(Capture { id, graph, key });
+            books.captures.push(Capture { id, graph, handle: handle.clone(), key });
             let graph = books.graphs.entry(graph).or_default();
             graph.captures += 1;
             graph.released = false;

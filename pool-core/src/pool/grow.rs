@@ -7,7 +7,7 @@ use super::asker::Asker;
 use super::books::Books;
 use super::error::PoolError;
 use super::help::Plea;
-use super::inner::{Failed, Inner};
+use super::inner::{Failed, Inner, keep};
 use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Capabilities, Device};
 use crate::sync::pause;
@@ -202,14 +202,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.need_of(plea).is_none() {
             return false;
         }
-        let mut failure = None;
-        self.gather_all(&mut failure, true);
-        self.fence_hub(&mut failure);
-        self.wait_for_hub(&mut failure);
-        let trimmed = self.release_idle(0, &mut failure);
-        if failure.is_some() {
-            plea.failure = failure;
-        }
+        self.gather_all(&mut plea.failure, true);
+        self.fence_hub(&mut plea.failure);
+        self.wait_for_hub(&mut plea.failure);
+        let trimmed = self.release_idle(0, &mut plea.failure);
         trimmed.released_bytes > 0 && self.grow(plea)
     }
 
@@ -244,7 +240,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
             });
             if !is_gone {
-                *failure = given_back.err().or(failure.take());
+                if let Err(failed) = given_back {
+                    keep(failure, failed);
+                }
                 break;
             }
             trimmed.released_bytes += arena.size_bytes;
@@ -322,7 +320,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             match self.wait_on_host(&fence) {
                 Ok(true) => self.settle(core::slice::from_ref(&fence)),
                 Ok(false) => return,
-                Err(failed) => *failure = Some(failed),
+                Err(failed) => keep(failure, failed),
             }
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::error::{Cause, PoolError, Remedy, Shortage};
-use super::inner::{CLEAN, Failed, Inner};
+use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
 use super::sources::Joined;
 use super::stream::StreamId;
@@ -78,7 +78,7 @@ pub(super) struct Plea<'a, D: Device> {
 impl<D: Device> Plea<'_, D> {
     /// What a step got from the device; a failure is no help, and kept for the report.
     pub(super) fn note<R>(&mut self, result: Result<R, Failed<D>>) -> Option<R> {
-        result.map_err(|failure| self.failure = Some(failure)).ok()
+        result.map_err(|failed| keep(&mut self.failure, failed)).ok()
     }
 }
 

@@ -6,7 +6,7 @@ use super::asker::Asker;
 use super::books::Books;
 use super::fence::Shared;
 use super::help::Plea;
-use super::inner::{Failed, Inner};
+use super::inner::{Failed, Inner, keep};
 use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
 use super::sources::{join, joined_epoch};
 use crate::device::Device;
@@ -29,6 +29,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if plea.space == HUB {
             return true;
         }
+        // What has to be waited for may be captured, or refuse; then what is clean may do.
+        may_wait && self.take_chosen(plea, true) || self.take_chosen(plea, false)
+    }
+
+    fn take_chosen(&self, plea: &mut Plea<'_, D>, may_wait: bool) -> bool {
         let alone = plea.asker.number().is_some()
             && self.with_books(|books| self.is_alone(books, plea.space));
         let longest = self.shared.use_of(HUB).longest_run_bytes;
@@ -110,23 +115,44 @@ impl<D: Device, T: Threads> Inner<D, T> {
         plea: &mut Plea<'_, D>,
         may_wait: bool,
     ) -> Result<Option<Block>, AllocError> {
-        let taken = self.with_books(|books| {
-            let block = match self.shared.allocate_past_caches(HUB, plea.request) {
-                Ok(block) => block,
-                Err(AllocError::OutOfMemory { .. }) => return Ok(None),
-                Err(error) => return Err(error),
+        if may_wait && let Some(block) = self.allocate_chosen(plea, true)? {
+            return Ok(Some(block));
+        }
+        self.allocate_chosen(plea, false)
+    }
+
+    fn allocate_chosen(
+        &self,
+        plea: &mut Plea<'_, D>,
+        may_wait: bool,
+    ) -> Result<Option<Block>, AllocError> {
+        let chosen = self.with_books(|books| {
+            let mut passed_over: Vec<Block> = Vec::new();
+            let chosen = loop {
+                let block = match self.shared.allocate_past_caches(HUB, plea.request) {
+                    Ok(block) => block,
+                    Err(AllocError::OutOfMemory { .. }) => break Ok(None),
+                    Err(error) => break Err(error),
+                };
+                let stretch = self.stretch_of(&block);
+                let needs = Self::needs_of(books, plea, stretch);
+                if needs.is_empty() {
+                    books.stains.remove(stretch);
+                }
+                if needs.is_empty() || may_wait {
+                    break Ok(Some((block, needs)));
+                }
+                passed_over.push(block);
+                if passed_over.len() == MOST_PASSED_OVER {
+                    break Ok(None);
+                }
             };
-            let needs = Self::needs_of(books, plea, self.stretch_of(&block));
-            if !needs.is_empty() && !may_wait {
+            for block in passed_over {
                 self.undo(block.handle());
-                return Ok(None);
             }
-            if needs.is_empty() {
-                books.stains.remove(self.stretch_of(&block));
-            }
-            Ok(Some((block, needs)))
+            chosen
         })?;
-        let Some((block, needs)) = taken else { return Ok(None) };
+        let Some((block, needs)) = chosen else { return Ok(None) };
         if needs.is_empty() {
             return Ok(Some(block));
         }
@@ -297,7 +323,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for (source, epoch) in stained {
             match self.fences_of(source, epoch) {
                 Ok(fences) => recorded |= fences.is_some(),
-                Err(failed) => *failure = Some(failed),
+                Err(failed) => keep(failure, failed),
             }
         }
         recorded

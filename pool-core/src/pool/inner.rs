@@ -12,7 +12,7 @@ use super::notes::Notes;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
-use crate::device::{Capabilities, Device};
+use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::range::{RangeConfig, Shape, Spans};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
@@ -55,11 +55,25 @@ pub(super) struct Inner<D: Device, T: Threads> {
 /// A call of the device that failed, for now.
 pub(super) type Failed<D> = DeviceError<<D as Device>::Error>;
 
+/// Keeps what failed last for a report; but that the device is lost says less than how.
+pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<E>) {
+    if failure.is_none() || !matches!(failed.failure, Failure::Lost) {
+        *failure = Some(failed);
+    }
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
         let capabilities = device.capabilities();
         let memory = if capabilities.contains(Capabilities::MEMORY) {
-            device.memory().ok().map(|memory| memory.total_bytes)
+            match device.memory() {
+                Ok(memory) => Some(memory.total_bytes),
+                Err(Failure::Device(error)) if device.severity(&error) == Severity::Fatal => {
+                    let failure = Failure::Device(error);
+                    return Err(DeviceError { call: Call::Memory, failure }.into());
+                }
+                Err(_) => None,
+            }
         } else {
             None
         };

@@ -7,7 +7,7 @@ use super::books::{Books, Holder};
 use super::config::Deferred;
 use super::fence::{Shared, add_fence, has_fence};
 use super::help::Plea;
-use super::inner::{Failed, Inner};
+use super::inner::{Failed, Inner, keep};
 use super::parcel::{Needs, Parcel};
 use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
@@ -90,7 +90,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let fence = if let Some((_, fence)) = known {
                     fence.clone()
                 } else {
-                    let fence = self.record_in(number).map_err(|failed| *failure = Some(failed));
+                    let fence = self.record_in(number).map_err(|failed| keep(failure, failed));
                     let fence = fence.ok().flatten();
                     recorded.push((number, fence.clone()));
                     fence
@@ -104,7 +104,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             parcel.streams = left;
             if parcel.all {
                 let all = of_all.get_or_insert_with(|| {
-                    self.record_all().map_err(|failed| *failure = Some(failed)).ok().flatten()
+                    self.record_all().map_err(|failed| keep(failure, failed)).ok().flatten()
                 });
                 if let Some(fences) = all {
                     parcel.fences.extend(fences.iter().cloned());
@@ -136,7 +136,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Ok(true) => done.push(fence.clone()),
                 Ok(false) if PENDING_IS_DONE => done.push(fence.clone()),
                 Ok(false) => {}
-                Err(failed) => *failure = Some(failed),
+                Err(failed) => keep(failure, failed),
             }
         }
         !done.is_empty() && {
@@ -218,7 +218,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             waited
         }) || {
             if let Err(failed) = waited {
-                *failure = Some(failed);
+                keep(failure, failed);
             }
             false
         }
