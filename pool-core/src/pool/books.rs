@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 use super::arenas::Arenas;
-use super::fence::Shared;
-use super::parcel::Parcel;
+use super::fence::{Shared, add_fence};
+use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
@@ -56,14 +56,21 @@ pub(crate) struct Capture<D: Device> {
     pub(crate) key: u64,
 }
 
+/// A block that the program freed and that the work of graphs uses.
+pub(crate) struct Held<D: Device> {
+    pub(crate) block: Aside,
+    /// The other graphs that do.
+    pub(crate) others: Vec<GraphId>,
+    /// What it waits for beside them.
+    pub(crate) needs: Needs<D>,
+}
+
 /// What belongs to a graph until it is released.
-#[derive(Default)]
-pub(crate) struct Graph {
+pub(crate) struct Graph<D: Device> {
     /// Its spaces, for each stream of its captures, by key.
     pub(crate) spaces: Vec<(u64, Owner)>,
     /// Blocks that its work uses and that the program freed.
-    /// With each the other graphs that do.
-    pub(crate) held: Vec<(Aside, Vec<GraphId>)>,
+    pub(crate) held: Vec<Held<D>>,
     pub(crate) captures: u32,
     /// Whether the program released it while something was captured.
     pub(crate) released: bool,
@@ -71,6 +78,12 @@ pub(crate) struct Graph {
 
 /// Closed parcels of one space that wait for the same streams.
 const MOST_ALIKE: usize = 4;
+
+impl<D: Device> Default for Graph<D> {
+    fn default() -> Self {
+        Self { spaces: Vec::new(), held: Vec::new(), captures: 0, released: false }
+    }
+}
 
 /// The books.
 pub(crate) struct Books<D: Device> {
@@ -104,7 +117,7 @@ pub(crate) struct Books<D: Device> {
     pub(crate) uncapturable: u32,
     /// Where the next poll begins among all fences.
     pub(crate) polled: usize,
-    pub(crate) graphs: HashMap<GraphId, Graph>,
+    pub(crate) graphs: HashMap<GraphId, Graph<D>>,
     /// Fences that nobody needs any more, to be dropped when the lock is open.
     pub(crate) garbage: Vec<Shared<D>>,
 }
@@ -187,9 +200,21 @@ impl<D: Device> Books<D> {
         if let Some(newest) = alike.nth(MOST_ALIKE - 1) {
             newest.blocks.append(&mut parcel.blocks);
             newest.size_bytes += parcel.size_bytes;
-            self.garbage.extend(core::mem::replace(&mut newest.fences, parcel.fences));
+            for fence in parcel.fences {
+                add_fence(&mut newest.fences, fence, &mut self.garbage);
+            }
         } else {
             self.closed.push(parcel);
+        }
+    }
+
+    /// Enters parcels of a space anew, whose holder is gone.
+    pub(crate) fn enter_again(&mut self, space: Owner) {
+        let open = self.open.extract_if(.., |parcel| parcel.home == space);
+        let mut parcels: Vec<Parcel<D>> = open.collect();
+        parcels.extend(self.closed.extract_if(.., |parcel| parcel.home == space));
+        for parcel in parcels {
+            self.enter(parcel);
         }
     }
 
@@ -210,7 +235,7 @@ impl<D: Device> Books<D> {
             .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         let held = self.graphs.values().flat_map(|graph| &graph.held);
         let in_graphs =
-            held.fold((0, 0), |(blocks, bytes), (aside, _)| (blocks + 1, bytes + aside.size_bytes));
+            held.fold((0, 0), |(blocks, bytes), held| (blocks + 1, bytes + held.block.size_bytes));
         (
             in_parcels.0 + in_graphs.0 + self.in_hand_blocks,
             in_parcels.1 + in_graphs.1 + self.in_hand_bytes,
@@ -220,7 +245,7 @@ impl<D: Device> Books<D> {
     /// Every block that waits and is in no thread's hands.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Aside> {
         let parcels = self.open.iter().chain(&self.closed);
-        let held = self.graphs.values().flat_map(|graph| &graph.held).map(|(aside, _)| aside);
+        let held = self.graphs.values().flat_map(|graph| &graph.held).map(|held| &held.block);
         parcels.flat_map(|parcel| &parcel.blocks).chain(held)
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Pool;
-use super::books::{Books, Capture, Graph, Holder};
+use super::books::{Books, Capture, Held, Holder};
 use super::error::PoolError;
 use super::inner::Inner;
 use super::parcel::Needs;
@@ -36,19 +36,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Keeps a block that the program freed, and that graphs' work uses, until all of them are
     /// released.
-    pub(super) fn hold(&self, mut graphs: Vec<GraphId>, block: Aside) {
+    pub(super) fn hold(&self, mut graphs: Vec<GraphId>, block: Aside, needs: Needs<D>) {
         let left = self.with_books(|books| {
             while let Some(graph) = graphs.pop() {
                 if let Some(graph) = books.graphs.get_mut(&graph) {
-                    graph.held.push((block, graphs));
+                    graph.held.push(Held { block, others: graphs, needs });
                     return None;
                 }
             }
-            Some(block)
+            Some(needs)
         });
-        if let Some(block) = left {
+        if let Some(needs) = left {
             // They are gone; what they did is behind all work so far.
-            self.defer(block, Needs { all: true, ..Needs::nothing() });
+            self.defer(block, Needs { all: true, ..needs });
         }
     }
 
@@ -144,38 +144,69 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Gives what belonged to a graph back, behind all work of the device so far.
     fn release_now(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
-        let Some(fences) = self.record_all()? else {
-            // Another capture was announced meanwhile: when that ends.
-            self.with_books(|books| {
-                if let Some(known) = books.graphs.get_mut(&graph) {
-                    known.released = true;
-                }
-            });
-            return Ok(());
+        // What is freed from here on may be used by work that the fences are not behind.
+        let held = self.take_held(graph);
+        let fences = match self.record_all() {
+            Ok(Some(fences)) => fences,
+            refused => {
+                // If another capture was announced meanwhile: when that ends.
+                self.with_books(|books| {
+                    books.take_held_out_of_hand(&held);
+                    if let Some(known) = books.graphs.get_mut(&graph) {
+                        known.held.extend(held);
+                        known.released = refused.is_ok();
+                    }
+                });
+                return refused.map(|_| ()).map_err(PoolError::Device);
+            }
         };
-        self.notes.forget_graph(graph);
         // Its blocks that caches have go to its spaces.
         self.shared.flush();
-        let released = self.with_books(|books| {
-            let source = unique_number()?;
-            let released = books.graphs.remove(&graph)?;
-            let source = books.sources.add_fences(source, fences.clone(), &mut books.garbage);
+        let later = self.with_books(|books| {
+            books.take_held_out_of_hand(&held);
+            let number = unique_number().unwrap_or(u32::MAX);
+            let source = books.sources.add_fences(number, fences.clone(), &mut books.garbage);
+            let released = books.graphs.remove(&graph).unwrap_or_default();
             for &(_, space) in &released.spaces {
                 // No source has number zero: what waits for nothing is clean.
                 books.set_holder(space, Holder::Gone(source.unwrap_or(0)));
+                books.enter_again(space);
             }
-            Some(released)
+            released.held
         });
-        let Some(Graph { held, .. }) = released else { return Ok(()) };
-        for (block, others) in held {
-            if others.is_empty() {
-                self.defer(block, Needs { fences: fences.clone(), ..Needs::nothing() });
-            } else {
-                self.hold(others, block);
-            }
+        self.notes.forget_graph(graph);
+        for Held { block, others, mut needs } in held {
+            needs.fences.extend(fences.iter().cloned());
+            self.release_block(block, others, needs);
+        }
+        for Held { block, others, needs } in later {
+            self.release_block(block, others, Needs { all: true, ..needs });
         }
         self.retire_empty_spaces();
         Ok(())
+    }
+
+    /// Lets go of a block of a graph that is released: it waits for the other graphs that use it,
+    /// or for work.
+    fn release_block(&self, block: Aside, others: Vec<GraphId>, needs: Needs<D>) {
+        if others.is_empty() {
+            self.defer(block, needs);
+        } else {
+            self.hold(others, block, needs);
+        }
+    }
+
+    /// Takes what is held for a graph into this thread's hands.
+    fn take_held(&self, graph: GraphId) -> Vec<Held<D>> {
+        self.with_books(|books| {
+            let known = books.graphs.get_mut(&graph);
+            let held = known.map_or(Vec::new(), |known| core::mem::take(&mut known.held));
+            for held in &held {
+                books.in_hand_blocks += 1;
+                books.in_hand_bytes += held.block.size_bytes;
+            }
+            held
+        })
     }
 
     /// The device's handle of a stream that a call names.
@@ -189,6 +220,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             On::Stream(id) => self
                 .with_books(|books| books.streams.get(&id.number).map(|known| known.handle.clone()))
                 .ok_or(PoolError::UnknownStream(*id)),
+        }
+    }
+}
+
+impl<D: Device> Books<D> {
+    fn take_held_out_of_hand(&mut self, held: &[Held<D>]) {
+        for held in held {
+            self.in_hand_blocks -= 1;
+            self.in_hand_bytes -= held.block.size_bytes;
         }
     }
 }

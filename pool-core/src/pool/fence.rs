@@ -55,12 +55,8 @@ impl Behind {
                 Self::Stream { number, serial },
                 Self::Stream { number: earlier_number, serial: earlier },
             ) => number == earlier_number && serial > earlier,
-            (
-                Self::All { serial },
-                Self::Stream { serial: earlier, .. }
-                | Self::Raw { serial: earlier }
-                | Self::All { serial: earlier },
-            ) => serial > earlier,
+            // Not those of single streams, which may be another device's.
+            (Self::All { serial }, Self::All { serial: earlier }) => serial > earlier,
             _ => false,
         }
     }

@@ -68,7 +68,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         }
         if !graphs.is_empty() {
-            self.hold(graphs, self.shared.set_aside(handle)?);
+            let needs = self.needs(asker, home, note)?;
+            self.hold(graphs, self.shared.set_aside(handle)?, needs);
             return Ok(false);
         }
         let needs = self.needs(asker, home, note)?;

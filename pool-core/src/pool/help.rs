@@ -13,6 +13,7 @@ use super::sources::Joined;
 use super::stream::StreamId;
 use crate::device::Device;
 use crate::range::{AllocError, Block, Request};
+use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
 /// The steps, in the order in which they are tried.
@@ -57,7 +58,7 @@ const ORDER: [Step; 10] = [
 const MOST_APPEALS: u32 = 16;
 
 /// How often all steps are taken before a request is refused.
-const MOST_ROUNDS: u32 = 4;
+const MOST_ROUNDS: u32 = 16;
 
 /// A request on its way through the steps.
 pub(super) struct Plea<'a, D: Device> {
@@ -115,7 +116,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     return Ok(block);
                 }
                 if self.state() == before {
-                    break;
+                    if !self.others_have_some() {
+                        break;
+                    }
+                    // What they have in their hands is looked for once they have given it.
+                    pause();
                 }
             }
             let shortage = self.shortage(&plea);
@@ -144,6 +149,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.check_alive()?;
         }
         Ok(self.allocate_crumb(plea))
+    }
+
+    /// Whether other threads have memory in their hands, which nobody finds there.
+    fn others_have_some(&self) -> bool {
+        self.with_books(|books| {
+            books.in_transit_bytes > 0 || books.in_hand_blocks > 0 || books.growing > 0
+        })
     }
 
     /// What steps change: what waits, for how much, and what lies together.

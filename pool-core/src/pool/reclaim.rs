@@ -25,16 +25,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let now = self.now();
         let mut needs = needs;
         self.with_books(|books| {
-            books.wait_for_all_instead(&mut needs.streams, &mut needs.all);
+            let gone = books.fences_of_gone(&mut needs.streams);
+            needs.fences.extend(gone);
             if needs.is_nothing() {
                 // What it waited for is done.
                 self.shared.put_back(block);
                 return;
             }
-            let gone = matches!(books.holder(block.space), Holder::Gone(_));
+            let of_nobody = matches!(books.holder(block.space), Holder::Gone(_));
             let found = books.open.iter_mut().find(|parcel| parcel.takes(block.space, &needs));
             match found {
-                Some(parcel) if !gone => {
+                Some(parcel) if !of_nobody => {
                     needs.fences.drain(..).for_each(|fence| parcel.add_fence(fence));
                     parcel.push(block);
                 }
@@ -116,7 +117,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.take_out_of_hand(&hands);
             let mut closed = false;
             for mut parcel in hands {
-                books.wait_for_all_instead(&mut parcel.streams, &mut parcel.all);
+                for fence in books.fences_of_gone(&mut parcel.streams) {
+                    parcel.add_fence(fence);
+                }
                 closed |= !parcel.is_open();
                 books.enter(parcel);
             }
@@ -356,12 +359,18 @@ impl<D: Device> Books<D> {
         }
     }
 
-    /// Streams that are gone cannot be recorded in any more: all work of the device stands for
-    /// theirs. It happens only if one was retired while a thread had the block in its hands.
-    fn wait_for_all_instead(&self, streams: &mut Vec<u32>, all: &mut bool) {
-        let before = streams.len();
-        streams.retain(|number| self.streams.contains_key(number));
-        *all |= streams.len() < before && !FORGETS_RETIRED;
+    /// Streams that were retired while a thread had a block in its hands cannot be recorded in any
+    /// more: the last fence stands for them. Of one that has none left all is done.
+    fn fences_of_gone(&self, streams: &mut Vec<u32>) -> Vec<Shared<D>> {
+        let mut fences = Vec::new();
+        streams.retain(|number| {
+            let known = self.streams.contains_key(number);
+            if !known && let Some(source) = self.sources.get(*number) {
+                fences.extend(source.fences.iter().cloned());
+            }
+            known
+        });
+        if FORGETS_RETIRED { Vec::new() } else { fences }
     }
 
     /// Fences that something waits for, at most so many at a time, in turn.

@@ -64,6 +64,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 if known.retiring && !marked {
                     return Err(unknown());
                 }
+                let key = self.device.stream_key(&known.handle);
+                if let Some(capture) = books.captures.iter().find(|capture| capture.key == key) {
+                    // Also before the device begins it, and until its end is announced.
+                    known.retiring = false;
+                    return Err(PoolError::Captured(capture.graph));
+                }
                 known.retiring = true;
                 marked = true;
                 if known.busy > 0 && !IGNORES_BUSY_STREAM {
@@ -119,10 +125,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 books.enter(parcel);
             }
-            let of_space = books.closed.extract_if(.., |parcel| Some(parcel.home) == space);
-            let of_space: Vec<Parcel<D>> = of_space.collect();
-            for parcel in of_space {
-                books.enter(parcel);
+            if let Some(space) = space {
+                books.enter_again(space);
             }
         });
         self.retire_empty_spaces();
