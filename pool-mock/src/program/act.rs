@@ -151,10 +151,7 @@ impl Run {
             Operation::BeginCapture { stream, graph, mode, announce_first } => {
                 self.begin_capture(stream, graph, mode, announce_first)
             }
-            Operation::Fork { capture, stream } => {
-                self.fork(capture, stream);
-                Ok(())
-            }
+            Operation::Fork { capture, stream } => self.fork(capture, stream),
             Operation::Join { stream } => {
                 self.join(stream);
                 Ok(())

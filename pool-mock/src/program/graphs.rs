@@ -6,7 +6,7 @@ use super::act::Named;
 use super::finding::Fault;
 use super::run::Run;
 use super::world::{Capture, Executable, Graph, Stream};
-use crate::device::CaptureMode;
+use crate::device::{CaptureMode, SimStream};
 
 /// The most captures at a time.
 const MOST_CAPTURES: usize = 2;
@@ -33,8 +33,7 @@ impl Run {
             {
                 return Ok(());
             }
-            let free = |stream: &Stream| stream.capture.is_none() && stream.busy == 0;
-            let Some(stream) = world.pick_stream(pick, free) else { return Ok(()) };
+            let Some(stream) = world.pick_stream(pick, is_free) else { return Ok(()) };
             Named::of(stream, false)
         };
         let mode = match mode {
@@ -42,6 +41,10 @@ impl Run {
             1 => CaptureMode::ThreadLocal,
             _ => CaptureMode::Relaxed,
         };
+        // In a capture a use is noted as the graph's, not as one of the stream.
+        if !self.note_everywhere(named.number)? || !self.is_free(named.number) {
+            return Ok(());
+        }
         let injected = self.device.injected();
         let handle = named.handle();
         if !announce_first && self.device.begin_capture_in(handle, mode).is_err() {
@@ -86,14 +89,19 @@ impl Run {
     }
 
     /// Another stream joins a capture.
-    pub(super) fn fork(&self, pick: u8, stream: u8) {
+    pub(super) fn fork(&self, pick: u8, stream: u8) -> Result<(), Fault> {
+        let joining = self.world().pick_stream(stream, is_free).map(|s| (s.number, s.handle));
+        let Some(joining) = joining else { return Ok(()) };
+        if self.note_everywhere(joining.0)? && self.is_free(joining.0) {
+            self.join_capture(pick, joining);
+        }
+        Ok(())
+    }
+
+    fn join_capture(&self, pick: u8, joining: (u32, SimStream)) {
         let mut world = self.world();
         let Some(place) = usize::from(pick).checked_rem(world.captures.len()) else { return };
         let (number, origin) = (world.captures[place].number, world.captures[place].stream);
-        let free = |stream: &Stream| stream.capture.is_none() && stream.busy == 0;
-        let Some(joining) = world.pick_stream(stream, free).map(|s| (s.number, s.handle)) else {
-            return;
-        };
         let Some(origin) = world.stream(origin).map(|stream| stream.handle) else { return };
         let Ok(fence) = self.device.queue_record(origin) else { return };
         if self.device.queue_wait(joining.1, &fence).is_ok() {
@@ -103,6 +111,11 @@ impl Run {
             world.captures[place].joined.push(joining.0);
         }
         self.device.discard_fence(fence);
+    }
+
+    /// Whether a stream can be captured.
+    fn is_free(&self, number: u32) -> bool {
+        self.world().stream(number).is_some_and(is_free)
     }
 
     /// Where a capture began waits for one that joined it.
@@ -247,4 +260,9 @@ impl Run {
             }
         }
     }
+}
+
+/// Whether a stream can be captured: no call names it.
+fn is_free(stream: &Stream) -> bool {
+    stream.capture.is_none() && stream.busy == 0
 }

@@ -68,17 +68,7 @@ impl Run {
             stream.leaving = true;
             id
         };
-        let mut ready = true;
-        loop {
-            let mut world = self.world();
-            let place = world.blocks.iter().position(|held| held.unnoted.contains(&number));
-            let Some(place) = place.filter(|_| ready) else { break };
-            let mut held = world.take_block_at(place);
-            drop(world);
-            let noted = self.note(&mut held, number, false);
-            self.world().put_back(held);
-            ready = noted?;
-        }
+        let ready = self.note_everywhere(number)?;
         let injected = self.device.injected();
         let mut world = self.world();
         world.prepare_to_part(&self.device, number);
@@ -96,6 +86,22 @@ impl Run {
         match retired {
             Err(Some(error)) => self.judge("retire", injected, &error, false),
             _ => Ok(()),
+        }
+    }
+
+    /// Tells the pool of all blocks that a stream uses; false if a fault stood in the way.
+    pub(super) fn note_everywhere(&self, number: u32) -> Result<bool, Fault> {
+        loop {
+            let mut world = self.world();
+            let place = world.blocks.iter().position(|held| held.unnoted.contains(&number));
+            let Some(place) = place else { return Ok(true) };
+            let mut held = world.take_block_at(place);
+            drop(world);
+            let noted = self.note(&mut held, number, false);
+            self.world().put_back(held);
+            if !noted? {
+                return Ok(false);
+            }
         }
     }
 }

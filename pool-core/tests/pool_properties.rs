@@ -1,0 +1,68 @@
+//! Random programs on a pool over the simulated device, by one thread and by several.
+
+use core::cell::RefCell;
+
+use pool_mock::program::{
+    Finding, HEADER_BYTES, Program, RECORD_BYTES, Tally, check, check_threads, decode,
+};
+use proptest::array::uniform;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
+
+/// Programs of any shape. The records are of fixed length, so a smaller program is one with fewer
+/// of them or with smaller bytes in them.
+fn programs() -> impl Strategy<Value = Program> {
+    let records = vec(uniform::<_, RECORD_BYTES>(any::<u8>()), 1..80);
+    (uniform::<_, HEADER_BYTES>(any::<u8>()), records).prop_map(|(mut header, records)| {
+        // None that the header draws.
+        header[HEADER_BYTES - 3] = 0;
+        let mut bytes = header.to_vec();
+        bytes.extend(records.concat());
+        decode(&bytes)
+    })
+}
+
+/// Runs programs, and adds up what they came to.
+fn run(cases: u32, check: impl Fn(&Program) -> Result<Tally, Finding>) -> Tally {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        source_file: Some(file!()),
+        ..ProptestConfig::default()
+    });
+    let total = RefCell::new(Tally::default());
+    let outcome = runner.run(&programs(), |program| match check(&program) {
+        Ok(tally) => {
+            total.borrow_mut().add(&tally);
+            Ok(())
+        }
+        Err(finding) => Err(TestCaseError::fail(finding.to_string())),
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    total.into_inner()
+}
+
+#[test]
+fn one_thread_and_its_guests() {
+    let sum = run(600, check);
+    // A run in which nothing happened shows nothing.
+    assert!(sum.served > 2000 && sum.refused > 500 && sum.freed > 2000, "{sum:?}");
+    assert!(sum.uses > 3000 && sum.retired > 300 && sum.failed_calls > 50, "{sum:?}");
+    assert!(sum.captures > 100 && sum.launches > 20 && sum.meetings > 500, "{sum:?}");
+    assert!(sum.steals > 100 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
+}
+
+#[test]
+fn threads_that_take_turns() {
+    for threads in [2, 3, 4] {
+        let sum = run(100, |program| {
+            let seed = program.operations.len() as u64 * 31 + u64::from(program.shape.streams);
+            check_threads(program, threads, seed)
+        });
+        assert!(sum.served > 300 && sum.freed > 300 && sum.uses > 500, "{sum:?}");
+        assert!(sum.retired > 30 && sum.steals > 10 && sum.growths > 10, "{sum:?}");
+    }
+}
