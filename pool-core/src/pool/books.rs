@@ -99,6 +99,9 @@ pub(crate) struct Books<D: Device> {
     pub(crate) sources: Sources<D>,
     pub(crate) open: Vec<Parcel<D>>,
     pub(crate) closed: Vec<Parcel<D>>,
+    /// Blocks and bytes that were put into parcels since these were drained last.
+    pub(crate) undrained_blocks: u64,
+    pub(crate) undrained_bytes: u64,
     /// Blocks and bytes of parcels that a thread has in its hands.
     pub(crate) in_hand_blocks: u64,
     pub(crate) in_hand_bytes: u64,
@@ -115,6 +118,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growing: u32,
     /// Calls of the device under way that a capture forbids.
     pub(crate) uncapturable: u32,
+    /// Whether a range began at an address that is no granule's.
+    pub(crate) is_misaligned: bool,
     /// Where the next poll begins among all fences.
     pub(crate) polled: usize,
     pub(crate) graphs: HashMap<GraphId, Graph<D>>,
@@ -133,6 +138,8 @@ impl<D: Device> Books<D> {
             sources: Sources::new(),
             open: Vec::new(),
             closed: Vec::new(),
+            undrained_blocks: 0,
+            undrained_bytes: 0,
             in_hand_blocks: 0,
             in_hand_bytes: 0,
             in_transit_bytes: 0,
@@ -144,6 +151,7 @@ impl<D: Device> Books<D> {
             captures: Vec::new(),
             growing: 0,
             uncapturable: 0,
+            is_misaligned: false,
             polled: 0,
             graphs: HashMap::new(),
             garbage: Vec::new(),
@@ -193,6 +201,10 @@ impl<D: Device> Books<D> {
         }
         if parcel.is_open() {
             self.open.push(parcel);
+            return;
+        }
+        if parcel.has_others() {
+            self.closed.push(parcel);
             return;
         }
         // While nothing gets done, the number of fences is bounded nevertheless.

@@ -9,8 +9,8 @@ use super::inner::Inner;
 use super::parcel::Needs;
 use super::sabotage::{FORGETS_GRAPH, IGNORES_CALLS};
 use super::stream::{GraphId, On};
-use crate::device::{Call, Device};
-use crate::sync::{pause, unique_number};
+use crate::device::{Call, Capabilities, Device};
+use crate::sync::pause;
 use crate::threads::{Aside, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -58,6 +58,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         graph: GraphId,
     ) -> Result<(), PoolError<D::Error>> {
         self.check_alive()?;
+        if !self.capabilities.contains(Capabilities::CAPTURE) {
+            return Err(PoolError::Unsupported(Call::CaptureId));
+        }
         let handle = self.handle_of(on)?;
         let key = self.device.stream_key(&handle);
         let id = self.call(Call::CaptureId, |device| device.capture_id(&handle))?;
@@ -99,6 +102,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     fn end_capture(&self, on: &On<'_, D::Stream>) -> Result<(), PoolError<D::Error>> {
+        self.check_alive()?;
         let handle = self.handle_of(on)?;
         let key = self.device.stream_key(&handle);
         let released = self.with_books(|books| {
@@ -146,7 +150,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn release_now(&self, graph: GraphId) -> Result<(), PoolError<D::Error>> {
         // What is freed from here on may be used by work that the fences are not behind.
         let held = self.take_held(graph);
-        let fences = match self.record_all() {
+        let recorded = if self.has_fences() { self.record_all() } else { Ok(Some(Vec::new())) };
+        let fences = match recorded {
             Ok(Some(fences)) => fences,
             refused => {
                 // If another capture was announced meanwhile: when that ends.
@@ -164,8 +169,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.shared.flush();
         let later = self.with_books(|books| {
             books.take_held_out_of_hand(&held);
-            let number = unique_number().unwrap_or(u32::MAX);
-            let source = books.sources.add_fences(number, fences.clone(), &mut books.garbage);
+            let source = books.sources.add_fences(fences.clone(), &mut books.garbage);
             let released = books.graphs.remove(&graph).unwrap_or_default();
             for &(_, space) in &released.spaces {
                 // No source has number zero: what waits for nothing is clean.
@@ -245,7 +249,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Captured`] if the stream is announced already.
+    /// [`PoolError::Captured`] if the stream is announced already, [`PoolError::Unsupported`] on a
+    /// device without captures.
     ///
     /// # Example
     ///

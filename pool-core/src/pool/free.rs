@@ -178,12 +178,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Raw { handle: stream } => {
                 let key = self.device.stream_key(&stream);
                 let id = self.identity_of(&stream)?;
+                let mut used = Some(RawUse { handle: stream, key, id });
                 self.notes.change(handle, |note| {
-                    let known = |other: &RawUse<D>| {
-                        other.id == id && self.device.stream_key(&other.handle) == key
-                    };
+                    let known = |other: &RawUse<D>| (other.key, other.id) == (key, id);
                     if !note.raw_uses.iter().any(known) {
-                        note.raw_uses.push(RawUse { handle: stream, id });
+                        note.raw_uses.extend(used.take());
                     }
                 })
             }

@@ -87,8 +87,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.collect(number, space, failure);
             }
         }
+        let now = self.now();
         self.with_books(|books| {
-            let mut moved = self.merge_parcels_of_nobody(books);
+            let mut moved = self.merge_parcels_of_nobody(books, collect, now);
             let spaces: Vec<Owner> = books.gatherable().collect();
             for space in spaces {
                 moved |= self.empty_into_hub(books, space);

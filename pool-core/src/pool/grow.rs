@@ -14,7 +14,7 @@ use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
 /// How often a thread lets others run before it no longer waits for their growth.
-const MOST_PAUSES: u32 = 1 << 14;
+const MOST_PAUSES: u32 = 1 << 20;
 
 /// What a [`trim`](crate::Pool::trim) did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +106,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Some(range);
         };
         let arena = Arc::new(Arena { range, size_bytes, origin_bytes, stretch });
+        books.is_misaligned |= !address.is_multiple_of(self.shared.shape().bytes(1));
         let entered = books.arenas.enter(arena) && {
             if space == HUB {
                 self.shared.add_to_hub(stretch)
@@ -141,6 +142,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         // The range may begin anywhere, unless its address says otherwise.
         let slack = plea.request.align_bytes.max(1) - 1;
         let slack = if slack < granule { 0 } else { slack };
+        let misaligned = self.with_books(|books| books.is_misaligned);
+        let slack = slack + if misaligned { granule } else { 0 };
         size_bytes.checked_add(slack)
     }
 
@@ -164,6 +167,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let grown = loop {
             let Some(bytes) = self.reserve(wanted, need) else { break false };
+            // Better not asked of the device than given back: the address is not known yet.
+            if self.with_books(|books| books.arenas.place(bytes, WINDOW_BYTES - 1)).is_none() {
+                self.unreserve(bytes);
+                break false;
+            }
             let added = self.add_arena(bytes, space);
             match plea.note(added) {
                 Some(true) => break true,

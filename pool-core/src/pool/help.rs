@@ -124,7 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
             }
             let shortage = self.shortage(&plea);
-            let before = shortage.free_bytes + shortage.cached_bytes;
+            let before = self.free_bytes_anywhere();
             let freed = appeals > 0
                 && self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
             // What it freed is looked for before it is asked again, or given up on.
@@ -146,7 +146,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     break;
                 }
             }
-            self.check_alive()?;
+            if self.is_poisoned() {
+                let failure = plea.failure.take();
+                return Err(failure.map_or(PoolError::Poisoned, PoolError::Device));
+            }
         }
         Ok(self.allocate_crumb(plea))
     }
@@ -302,6 +305,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let free = in_use.owned_bytes.saturating_sub(in_use.used_bytes) + deferred;
                 if Some(*number) != plea.asker.number() && free > 0 {
                     by_stream.push((StreamId { number: *number, space: space.0 }, free));
+                }
+            }
+            for (source, granules) in books.stains.by_source() {
+                let Some(known) = books.streams.get(&source) else { continue };
+                let bytes = self.shared.shape().bytes(granules);
+                let space = known.space.map_or(0, |space| space.0);
+                match by_stream.iter_mut().find(|(stream, _)| stream.number == source) {
+                    Some((_, sum)) => *sum += bytes,
+                    None if Some(source) != plea.asker.number() => {
+                        by_stream.push((StreamId { number: source, space }, bytes));
+                    }
+                    None => {}
                 }
             }
             let captures = books.captures.iter().map(|capture| capture.graph).collect();

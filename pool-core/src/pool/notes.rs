@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use super::fence::Shared;
+use super::fence::{Shared, has_fence};
 use super::stream::{GraphId, Tag};
 use crate::device::Device;
 use crate::range::Handle;
@@ -20,6 +20,7 @@ const PARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 /// identity.
 pub(crate) struct RawUse<D: Device> {
     pub(crate) handle: D::Stream,
+    pub(crate) key: u64,
     pub(crate) id: Option<u64>,
 }
 
@@ -54,7 +55,7 @@ impl<D: Device> Note<D> {
 
 impl<D: Device> Clone for RawUse<D> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone(), id: self.id }
+        Self { handle: self.handle.clone(), key: self.key, id: self.id }
     }
 }
 
@@ -175,6 +176,31 @@ impl<D: Device, T: Threads> Notes<D, T> {
                     note.uses.remove(place);
                     note.fences.push(fence.clone());
                 }
+            }
+        }
+    }
+
+    /// Fences that blocks wait for whose streams are gone, at most so many.
+    pub(crate) fn fences(&self, most: usize) -> Vec<Shared<D>> {
+        let mut fences: Vec<Shared<D>> = Vec::new();
+        for part in &self.parts {
+            let guard = part.part.lock();
+            for fence in guard.notes.values().flat_map(|note| &note.fences) {
+                if fences.len() < most && !has_fence(&fences, fence) {
+                    fences.push(fence.clone());
+                }
+            }
+        }
+        fences
+    }
+
+    /// Takes fences that are done off all blocks.
+    pub(crate) fn forget_fences(&self, done: &[Shared<D>]) {
+        for part in &self.parts {
+            let mut guard = part.part.lock();
+            for note in guard.notes.values_mut() {
+                // The caller has them: that none is dropped here.
+                note.fences.retain(|fence| !has_fence(done, fence));
             }
         }
     }

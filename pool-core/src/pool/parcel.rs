@@ -91,6 +91,11 @@ impl<D: Device> Parcel<D> {
             && !(self.has_others || other.has_others)
     }
 
+    /// Whether it waits for fences of its own.
+    pub(crate) fn has_others(&self) -> bool {
+        self.has_others
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.all || !self.streams.is_empty()
     }

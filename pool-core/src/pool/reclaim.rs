@@ -1,23 +1,24 @@
 //! Parcels: what is freed and has to wait, from the free to the day when it is free.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::config::Deferred;
 use super::fence::{Shared, add_fence, has_fence};
 use super::help::Plea;
-use super::inner::{Failed, Inner, keep};
+use super::inner::{CLEAN, Failed, Inner, keep};
 use super::parcel::{Needs, Parcel};
 use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
 };
 use crate::device::Device;
-use crate::sync::unique_number;
 use crate::threads::{Aside, HUB, Owner, Threads};
 
-/// What is asked of the device at a time.
+/// What is asked of the device at a time, and how often in a row.
 const MOST_QUERIES: usize = 64;
+const MOST_POLLS: u32 = 64;
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Puts a block that the program gave back among those that wait for the same.
@@ -27,6 +28,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.with_books(|books| {
             let gone = books.fences_of_gone(&mut needs.streams);
             needs.fences.extend(gone);
+            books.undrained_blocks += 1;
+            books.undrained_bytes += block.size_bytes;
             if needs.is_nothing() {
                 // What it waited for is done.
                 self.shared.put_back(block);
@@ -48,23 +51,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
     }
 
-    /// Whether the queue has more than it should.
+    /// Whether more was put into the queue than should be, since it was drained last.
     pub(super) fn is_over_bound(&self) -> bool {
         let Deferred::Queue { blocks, bytes } = self.deferred else { return true };
         self.with_books(|books| {
-            let (waiting, waiting_bytes) = books
-                .open
-                .iter()
-                .map(|parcel| (parcel.blocks.len() as u64, parcel.size_bytes))
-                .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-            waiting > u64::from(blocks) || waiting_bytes > bytes
+            books.undrained_blocks > u64::from(blocks) || books.undrained_bytes > bytes
         })
     }
 
     /// Closes what is open, and takes back what is done.
     pub(super) fn drain(&self, failure: &mut Option<Failed<D>>) -> bool {
+        self.with_books(|books| {
+            books.undrained_blocks = 0;
+            books.undrained_bytes = 0;
+        });
         let closed = self.close(|_| true, failure);
-        let polled = !self.is_capturing() && self.poll(failure);
+        let mut polled = false;
+        // As long as something is done; what is pending may be far behind it.
+        for _ in 0..MOST_POLLS {
+            if self.is_capturing() || !self.poll(failure) {
+                break;
+            }
+            polled = true;
+        }
         closed || polled
     }
 
@@ -113,6 +122,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
             }
         }
+        let now = self.now();
         self.with_books(|books| {
             books.take_out_of_hand(&hands);
             let mut closed = false;
@@ -124,7 +134,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 books.enter(parcel);
             }
             closed && {
-                self.put_back_done(books);
+                self.put_back_done(books, now);
                 true
             }
         })
@@ -151,16 +161,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes fences that are done off everything that waits for them, and frees what then waits
     /// for nothing.
     pub(super) fn settle(&self, done: &[Shared<D>]) {
+        let now = self.now();
         self.with_books(|books| {
             books.forget(done);
-            self.put_back_done(books);
+            self.put_back_done(books, now);
         });
         self.retire_empty_spaces();
     }
 
     /// Frees the blocks of closed parcels that wait for nothing.
-    fn put_back_done(&self, books: &mut Books<D>) {
-        let now = self.counters.last_tick();
+    fn put_back_done(&self, books: &mut Books<D>, now: Option<Duration>) {
         let done: Vec<Parcel<D>> =
             books.closed.extract_if(.., |parcel| parcel.fences.is_empty()).collect();
         for parcel in done {
@@ -200,8 +210,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if hands.is_empty() {
             return false;
         }
+        let now = self.now();
         let waited = if COLLECTS_UNWAITED { Ok(true) } else { self.wait_in(number, &fences) };
-        let now = self.counters.last_tick();
         self.with_books(|books| {
             books.take_out_of_hand(&hands);
             // The space may be another holder's by now; then nobody waited for that one.
@@ -230,21 +240,22 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Has what waits in parcels of the hub, and of spaces that are gone, wait in the hub: their
     /// memory is stained by the parcels' fences from then on. Blocks in spans stay, unless the span
     /// is the hub's. False if there is nothing.
-    pub(super) fn merge_parcels_of_nobody(&self, books: &mut Books<D>) -> bool {
+    pub(super) fn merge_parcels_of_nobody(
+        &self,
+        books: &mut Books<D>,
+        of_clean: bool,
+        now: Option<Duration>,
+    ) -> bool {
         let (spaces, closed) = (&books.spaces, &mut books.closed);
         let of_nobody = closed.extract_if(.., |parcel| {
             let gone = matches!(spaces.get(parcel.home.0 as usize), Some(Holder::Gone(_)));
-            parcel.home == HUB || gone
+            parcel.home == HUB || gone || (of_clean && parcel.home == CLEAN)
         });
         let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
         let mut moved = false;
         for mut parcel in of_nobody {
-            let Some(source) = unique_number() else {
-                books.closed.push(parcel);
-                continue;
-            };
             let fences = if LOSES_WAITS { Vec::new() } else { parcel.fences.clone() };
-            let source = books.sources.add_fences(source, fences, &mut books.garbage);
+            let source = books.sources.add_fences(fences, &mut books.garbage);
             // No source has number zero: what waits for nothing is clean.
             let source = source.unwrap_or(0);
             let home = parcel.home;
@@ -265,7 +276,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             });
             let left: Vec<Aside> = left.collect();
             moved = true;
-            self.counters.note_reclaim(parcel.since, None);
+            self.counters.note_reclaim(parcel.since, now);
             if left.is_empty() {
                 books.garbage.append(&mut parcel.fences);
             } else {

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::fence::{Shared, add_fence};
 use super::stains::Stain;
 use crate::device::Device;
+use crate::sync::unique_number;
 
 /// Where waits come from.
 pub(crate) struct Source<D: Device> {
@@ -45,12 +46,10 @@ impl<D: Device> Sources<D> {
         self.all.insert(number, Source { epoch: 0, fences, recorded: 0, done: 0, is_stream: true });
     }
 
-    /// What fences are behind, as a source: a new one of this number or, if there are many of the
-    /// kind, one of those, which then waits for more. The number; none if there is nothing to wait
+    /// What fences are behind, as a source: a new one or, if there are many of the kind, one of those, which then waits for more. The number; none if there is nothing to wait
     /// for.
     pub(crate) fn add_fences(
         &mut self,
-        number: u32,
         fences: Vec<Shared<D>>,
         garbage: &mut Vec<Shared<D>>,
     ) -> Option<u32> {
@@ -59,7 +58,8 @@ impl<D: Device> Sources<D> {
         }
         self.left.retain(|number| self.all.contains_key(number));
         let newest = self.left.last().copied().filter(|_| self.left.len() >= MOST_LEFT);
-        let number = newest.unwrap_or(number);
+        // No more than a few are ever made for as long as each lasts; none has the last number.
+        let number = newest.or_else(unique_number).unwrap_or(u32::MAX);
         let left = self.all.entry(number).or_insert_with(|| Source {
             epoch: 0,
             fences: Vec::new(),

@@ -1,11 +1,11 @@
 //! Streams: made, adopted, retired.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Pool;
-use super::books::{Holder, Known};
+use super::books::{Books, Holder, Known};
 use super::error::PoolError;
+use super::fence::Shared;
 use super::inner::Inner;
 use super::parcel::Parcel;
 use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, RETIRES_UNFENCED};
@@ -14,6 +14,9 @@ use super::stream::StreamId;
 use crate::device::{Call, Device};
 use crate::sync::{pause, unique_number};
 use crate::threads::Threads;
+
+/// Fences that are asked for when a stream is retired, beside its own.
+const MOST_PRUNED: usize = 16;
 
 impl<D: Device, T: Threads> Inner<D, T> {
     fn enter(&self, handle: D::Stream, own: bool) -> Result<StreamId, PoolError<D::Error>> {
@@ -56,6 +59,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn retire(&self, id: StreamId) -> Result<(), PoolError<D::Error>> {
         self.check_alive()?;
         let unknown = || PoolError::UnknownStream(id);
+        let key = self.key_of(id).ok_or_else(unknown)?;
         // From here on no call begins to name it; those under way end first.
         let mut marked = false;
         let (handle, space, own) = loop {
@@ -64,7 +68,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 if known.retiring && !marked {
                     return Err(unknown());
                 }
-                let key = self.device.stream_key(&known.handle);
                 if let Some(capture) = books.captures.iter().find(|capture| capture.key == key) {
                     // Also before the device begins it, and until its end is announced.
                     known.retiring = false;
@@ -85,9 +88,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 None => pause(),
             }
         };
-        let fence = self
-            .graph_of_retiring(&handle)
-            .and_then(|()| Ok(self.record(Some(id.number), &handle)?));
+        let fence = self.last_fence(id.number, &handle);
         let fence = match fence {
             Ok(fence) => fence,
             Err(error) => {
@@ -104,14 +105,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         // Its blocks that caches have go to its space.
         self.shared.flush();
-        self.notes.replace(id.number, &fence);
+        if let Some(fence) = &fence {
+            self.notes.replace(id.number, fence);
+            self.prune_notes();
+        }
         self.with_books(|books| {
             if KNOWS_BY_HANDLE {
                 return;
             }
             books.streams.remove(&id.number);
-            books.keys.remove(&self.device.stream_key(&handle));
-            let left = if RETIRES_UNFENCED { vec![] } else { vec![fence.clone()] };
+            books.keys.remove(&key);
+            let mut left: Vec<Shared<D>> = fence.iter().cloned().collect();
+            if RETIRES_UNFENCED {
+                left.clear();
+            }
             let earlier = books.sources.end_stream(id.number, left);
             books.garbage.extend(earlier);
             if let Some(space) = space {
@@ -121,7 +128,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for mut parcel in open {
                 if let Ok(place) = parcel.streams.binary_search(&id.number) {
                     parcel.streams.remove(place);
-                    parcel.add_fence(fence.clone());
+                    if let Some(fence) = &fence {
+                        parcel.add_fence(fence.clone());
+                    }
                 }
                 books.enter(parcel);
             }
@@ -136,15 +145,40 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(())
     }
 
-    /// Refuses to retire a stream that is captured: it cannot be recorded in.
-    fn graph_of_retiring(&self, handle: &D::Stream) -> Result<(), PoolError<D::Error>> {
-        if !self.is_capturing() {
-            return Ok(());
+    /// The key of a stream's handle.
+    fn key_of(&self, id: StreamId) -> Option<u64> {
+        let known =
+            |books: &mut Books<D>| books.streams.get(&id.number).map(|known| known.handle.clone());
+        self.with_books(known).map(|handle| self.device.stream_key(&handle))
+    }
+
+    /// Takes fences of streams that are gone, and that are done, off the notes on blocks: a block
+    /// that lives long may be used by many such.
+    fn prune_notes(&self) {
+        let fences = self.notes.fences(MOST_PRUNED);
+        let done: Vec<Shared<D>> =
+            fences.into_iter().filter(|fence| self.is_done(fence).unwrap_or(false)).collect();
+        if !done.is_empty() {
+            self.notes.forget_fences(&done);
         }
-        match self.graph_of(handle)? {
-            Some(graph) => Err(PoolError::Captured(graph)),
-            None => Ok(()),
+    }
+
+    /// A fence behind all that a stream is retired with; none on a device with one queue. A stream
+    /// that is captured is refused: nothing can be recorded in it.
+    fn last_fence(
+        &self,
+        number: u32,
+        handle: &D::Stream,
+    ) -> Result<Option<Shared<D>>, PoolError<D::Error>> {
+        if !self.has_fences() {
+            return Ok(None);
         }
+        if self.is_capturing()
+            && let Some(graph) = self.graph_of(handle)?
+        {
+            return Err(PoolError::Captured(graph));
+        }
+        Ok(Some(self.record(Some(number), handle)?))
     }
 }
 
