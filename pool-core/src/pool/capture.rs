@@ -162,7 +162,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                         known.released = refused.is_ok();
                     }
                 });
-                return refused.map(|_| ()).map_err(PoolError::Device);
+                return refused.map(|_| ()).map_err(PoolError::from);
             }
         };
         // Its blocks that caches have go to its spaces.

@@ -152,13 +152,23 @@ pub enum PoolError<E> {
     Unsupported(Call),
     /// A call of the device failed.
     #[error(transparent)]
-    Device(#[from] DeviceError<E>),
+    Device(DeviceError<E>),
     /// An earlier call failed in such a way that none succeeds any more.
     #[error("the device failed for good in an earlier call")]
     Poisoned,
     /// The host's heap refused memory for the pool's tables.
     #[error("the host heap refused memory for tables")]
     OutOfHostMemory,
+}
+
+impl<E> From<DeviceError<E>> for PoolError<E> {
+    fn from(failed: DeviceError<E>) -> Self {
+        match failed.failure {
+            // That it was not made says less than why.
+            Failure::Lost => Self::Poisoned,
+            _ => Self::Device(failed),
+        }
+    }
 }
 
 /// The call of the device that stood in the way of a request, if one did.

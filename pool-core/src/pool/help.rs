@@ -148,7 +148,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             if self.is_poisoned() {
                 let failure = plea.failure.take();
-                return Err(failure.map_or(PoolError::Poisoned, PoolError::Device));
+                return Err(failure.map_or(PoolError::Poisoned, PoolError::from));
             }
         }
         Ok(self.allocate_crumb(plea))
