@@ -76,13 +76,17 @@ impl Run {
             before: Vec::new(),
         });
         match world.graphs.iter_mut().find(|graph| graph.id == id) {
-            Some(graph) => graph.captures += 1,
+            Some(graph) => {
+                graph.captures += 1;
+                graph.doubtful = false;
+            }
             None => world.graphs.push(Graph {
                 id,
                 executables: Vec::new(),
                 last: None,
                 captures: 1,
                 released: false,
+                doubtful: false,
             }),
         }
         Ok(())
@@ -181,7 +185,10 @@ impl Run {
             if ended.is_ok() {
                 world.graphs.retain(|graph| !graph.released);
             }
-            world.graphs.iter_mut().for_each(|graph| graph.released = false);
+            // It does not say which of them.
+            for graph in &mut world.graphs {
+                graph.doubtful |= core::mem::take(&mut graph.released);
+            }
         }
         drop(world);
         if let (Err(error), false) = (made, spoil) {
@@ -250,6 +257,10 @@ impl Run {
                 } else {
                     world.graphs.remove(place);
                 }
+                Ok(())
+            }
+            Err(PoolError::NoCapture) if world.graphs[place].doubtful => {
+                world.graphs.remove(place);
                 Ok(())
             }
             Err(error) => {

@@ -104,6 +104,8 @@ pub(super) struct Graph {
     pub(super) captures: u32,
     /// Whether it was released during a capture, and goes at its end.
     pub(super) released: bool,
+    /// Whether it may have gone, though a call said that not all went well.
+    pub(super) doubtful: bool,
 }
 
 /// All of it.
