@@ -59,19 +59,36 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.call(Call::StreamId, |device| device.stream_id(handle)).map(Some)
     }
 
-    /// Records a fence in a stream, which the pool knows by this number or does not know.
-    pub(super) fn record(
+    /// Records a fence in a stream that the pool knows by this number.
+    pub(super) fn record(&self, number: u32, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
+        self.record_as(handle, |serial| Behind::Stream { number, serial })
+    }
+
+    /// Records a fence in a stream that the pool does not know; none if it is captured. A capture
+    /// that is announced meanwhile begins when it is recorded.
+    pub(super) fn record_raw(
         &self,
-        number: Option<u32>,
         handle: &D::Stream,
+        id: Option<u64>,
+    ) -> Result<Option<Shared<D>>, Failed<D>> {
+        self.with_books(|books| books.uncapturable += 1);
+        let fence = match self.is_captured(handle) {
+            Ok(true) => Ok(None),
+            Ok(false) => self.record_as(handle, |serial| Behind::Raw { id, serial }).map(Some),
+            Err(failed) => Err(failed),
+        };
+        self.with_books(|books| books.uncapturable -= 1);
+        fence
+    }
+
+    fn record_as(
+        &self,
+        handle: &D::Stream,
+        behind: impl FnOnce(u64) -> Behind,
     ) -> Result<Shared<D>, Failed<D>> {
         self.counters.records.add_shared(1);
-        let serial = self.draw_serial();
+        let behind = behind(self.draw_serial());
         let fence = self.call(Call::Record, |device| device.record(handle))?;
-        let behind = match number {
-            Some(number) => Behind::Stream { number, serial },
-            None => Behind::Raw { serial },
-        };
         Ok(Fence::new(fence, behind, &self.device))
     }
 
@@ -157,7 +174,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether a stream is captured now. While nothing is, the device is not asked.
-    pub(super) fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
+    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
         if !self.is_capturing() || RECORDS_IN_CAPTURE {
             return Ok(false);
         }
@@ -174,7 +191,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Records a fence in a known stream; none if that is gone, or captured.
     pub(super) fn record_in(&self, number: u32) -> Result<Option<Shared<D>>, Failed<D>> {
-        self.use_in(number, |handle| self.record(Some(number), handle))
+        self.use_in(number, |handle| self.record(number, handle))
     }
 
     /// Has a known stream wait for fences; false if it is gone, or captured.

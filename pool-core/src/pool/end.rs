@@ -43,13 +43,25 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return true;
         }
         let done = match self.record_all() {
-            Ok(Some(fences)) => self.have_passed(&fences),
+            Ok(Some(fences)) => self.streams_of_others_have_passed() && self.have_passed(&fences),
             Ok(None) | Err(_) => false,
         };
         done || matches!(
             self.call_outside_captures(Call::Synchronize, Device::synchronize),
             Ok(Some(()))
         )
+    }
+
+    /// Waits for the streams that are not the pool's own, which may be another device's.
+    fn streams_of_others_have_passed(&self) -> bool {
+        let others = self.with_books(|books| {
+            let adopted = books.streams.iter().filter(|(_, known)| !known.own);
+            adopted.map(|(&number, _)| number).collect::<Vec<u32>>()
+        });
+        others.into_iter().all(|number| match self.record_in(number) {
+            Ok(Some(fence)) => matches!(self.wait_on_host(&fence), Ok(true)),
+            _ => false,
+        })
     }
 
     /// Waits on the host for fences, and for those that memory waits for, which may be of other

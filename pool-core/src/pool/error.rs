@@ -52,6 +52,8 @@ pub enum Remedy {
     EndCapture,
     /// A higher limit.
     RaiseLimit,
+    /// A larger space of offsets ([`PoolConfig::address_bytes`](super::PoolConfig::address_bytes)).
+    MoreAddresses,
     /// Less fragmentation: there are enough free bytes, but not in one piece.
     Defragment,
 }
@@ -84,6 +86,9 @@ impl fmt::Display for Shortage {
             (Remedy::EndCapture, _) => f.write_str("; end the capture first"),
             (Remedy::RaiseLimit, Some(limit)) => write!(f, "; raise the limit of {limit}"),
             (Remedy::RaiseLimit, None) => f.write_str("; raise the limit"),
+            (Remedy::MoreAddresses, _) => {
+                f.write_str("; set a larger space of offsets (address_bytes)")
+            }
             (Remedy::Defragment, _) => f.write_str("; enough is free, but not in one piece"),
         }
     }
@@ -135,6 +140,9 @@ pub enum PoolError<E> {
     /// The stream was retired, or is another pool's.
     #[error("{0} is not a stream of this pool")]
     UnknownStream(StreamId),
+    /// The stream is known already.
+    #[error("the stream is known already, as {0}")]
+    KnownStream(StreamId),
     /// The stream is captured, so this cannot be done to it now.
     #[error("a stream of the capture of {0}: end the capture first")]
     Captured(GraphId),

@@ -41,8 +41,8 @@ impl<D> Deref for Port<D> {
 pub(crate) enum Behind {
     /// In one stream that the pool knows, or knew.
     Stream { number: u32, serial: u64 },
-    /// In a stream that it does not know.
-    Raw { serial: u64 },
+    /// In a stream that it does not know, but whose identity the device may.
+    Raw { id: Option<u64>, serial: u64 },
     /// In all streams, together with the fences of the same serial.
     All { serial: u64 },
 }
@@ -55,6 +55,10 @@ impl Behind {
                 Self::Stream { number, serial },
                 Self::Stream { number: earlier_number, serial: earlier },
             ) => number == earlier_number && serial > earlier,
+            (
+                Self::Raw { id: Some(id), serial },
+                Self::Raw { id: Some(earlier_id), serial: earlier },
+            ) => id == earlier_id && serial > earlier,
             // Not those of single streams, which may be another device's.
             (Self::All { serial }, Self::All { serial: earlier }) => serial > earlier,
             _ => false,

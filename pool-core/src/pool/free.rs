@@ -125,13 +125,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             note.uses.iter().filter(|&&number| Some(number) != own).for_each(|&number| {
                 needs.add_stream(number);
             });
+            needs.all |= note.all;
             for used in &note.raw_uses {
+                // Else another thread's, by the same name.
                 let same = self.identity_of(&used.handle)? == used.id;
-                if same && !self.is_captured(&used.handle)? {
-                    needs.fences.push(self.record(None, &used.handle)?);
-                } else {
-                    // Another thread's, by the same name; or captured, where nothing is recorded.
-                    needs.all = true;
+                let fence = if same { self.record_raw(&used.handle, used.id)? } else { None };
+                match fence {
+                    Some(fence) => needs.fences.push(fence),
+                    None => needs.all = true,
                 }
             }
         }
@@ -148,7 +149,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 // Without identities nothing says that it is the same stream.
                 needs.all |= origin.is_some_and(|origin| origin != named || named.1.is_none());
                 if !RAW_UNFENCED {
-                    needs.fences.push(self.record(None, handle)?);
+                    match self.record_raw(handle, named.1)? {
+                        Some(fence) => needs.fences.push(fence),
+                        None => needs.all = true,
+                    }
                 }
             }
             Asker::Nobody if NOBODY_IS_OWNER => {}
@@ -168,7 +172,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let own = self.with_books(|books| books.stream_of(home));
         let noted = match asker {
             _ if FORGETS_USE => Some(()),
-            Asker::Nobody => Some(()),
+            Asker::Nobody if !self.has_fences() => Some(()),
+            Asker::Nobody => self.notes.change(handle, |note| note.all = true),
             Asker::Known { number, .. } if Some(number) == own && home != CLEAN => Some(()),
             Asker::Known { number, .. } => self.notes.change(handle, |note| {
                 if let Err(place) = note.uses.binary_search(&number) {

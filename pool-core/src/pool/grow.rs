@@ -14,7 +14,7 @@ use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
 /// How often a thread lets others run before it no longer waits for their growth.
-const MOST_PAUSES: u32 = 1 << 20;
+const MOST_PAUSES: u32 = 1 << 14;
 
 /// What a [`trim`](crate::Pool::trim) did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,10 +29,10 @@ pub struct Trimmed {
 impl<D: Device, T: Threads> Inner<D, T> {
     /// The arena that a pool starts with.
     pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
-        if self.reserve(size_bytes, size_bytes) != Some(size_bytes) {
-            let size_bytes =
-                self.with_books(|books| books.limit_bytes).unwrap_or(0).min(size_bytes);
-            return self.preallocate(size_bytes);
+        let limit = self.with_books(|books| books.limit_bytes).unwrap_or(u64::MAX);
+        let size_bytes = size_bytes.min(limit);
+        if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
+            return Ok(());
         }
         if self.add_arena(size_bytes, HUB)? { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
     }
@@ -167,8 +167,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let grown = loop {
             let Some(bytes) = self.reserve(wanted, need) else { break false };
-            // Better not asked of the device than given back: the address is not known yet.
-            if self.with_books(|books| books.arenas.place(bytes, WINDOW_BYTES - 1)).is_none() {
+            // Better not asked of the device than given back.
+            if self.with_books(|books| books.arenas.place(bytes, 0)).is_none() {
                 self.unreserve(bytes);
                 break false;
             }

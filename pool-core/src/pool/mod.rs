@@ -17,8 +17,8 @@
 //!
 //! A stream runs in order, so what is freed on it can serve it again at once; any other needs a
 //! fence. Each known stream has a *space*: the stretches whose free memory waits for nothing but
-//! this stream. What is common lies in the *hub*, behind a few fences; whoever takes from it has
-//! waited for those. A block goes back to the space that it is of, and so do its waits: freed by
+//! this stream. What is common lies in the *hub*, where each part is known with what it waits for;
+//! whoever takes it has waited for that. A block goes back to the space that it is of, and so do its waits: freed by
 //! another stream, or used by others, it lies in a *parcel* until its own space's stream has
 //! waited for them, or the host has seen them done.
 //!

@@ -33,6 +33,8 @@ pub(crate) struct Note<D: Device> {
     pub(crate) raw_uses: Vec<RawUse<D>>,
     /// What uses of streams that are gone have to be waited for by.
     pub(crate) fences: Vec<Shared<D>>,
+    /// Whether some stream uses it of which nothing is known.
+    pub(crate) all: bool,
     /// Whether it was allocated on a stream that has no lasting identity: its key and, where the
     /// device has them, its identity.
     pub(crate) raw_origin: Option<(u64, Option<u64>)>,
@@ -49,6 +51,7 @@ impl<D: Device> Note<D> {
         self.uses.is_empty()
             && self.raw_uses.is_empty()
             && self.fences.is_empty()
+            && !self.all
             && !self.shared_in_graph
     }
 }
@@ -65,6 +68,7 @@ impl<D: Device> Clone for Note<D> {
             uses: self.uses.clone(),
             raw_uses: self.raw_uses.clone(),
             fences: self.fences.clone(),
+            all: self.all,
             raw_origin: self.raw_origin,
             graphs: self.graphs.clone(),
             shared_in_graph: self.shared_in_graph,
@@ -79,6 +83,7 @@ impl<D: Device> Default for Note<D> {
             uses: Vec::new(),
             raw_uses: Vec::new(),
             fences: Vec::new(),
+            all: false,
             raw_origin: None,
             graphs: Vec::new(),
             shared_in_graph: false,

@@ -254,6 +254,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
         let mut moved = false;
         for mut parcel in of_nobody {
+            // Blocks in spans of others stay where they are.
+            if parcel.home != HUB && parcel.blocks.iter().all(Aside::is_in_span) {
+                books.closed.push(parcel);
+                continue;
+            }
             let fences = if LOSES_WAITS { Vec::new() } else { parcel.fences.clone() };
             let source = books.sources.add_fences(fences, &mut books.garbage);
             // No source has number zero: what waits for nothing is clean.
@@ -388,7 +393,9 @@ impl<D: Device> Books<D> {
     pub(super) fn pending(&mut self, most: usize) -> Vec<Shared<D>> {
         let sources = self.sources.iter().flat_map(|(_, source)| &source.fences);
         let parcels = self.closed.iter().chain(&self.open).flat_map(|parcel| &parcel.fences);
-        let all: Vec<&Shared<D>> = sources.chain(parcels).collect();
+        let held = self.graphs.values().flat_map(|graph| &graph.held);
+        let held = held.flat_map(|held| &held.needs.fences);
+        let all: Vec<&Shared<D>> = sources.chain(parcels).chain(held).collect();
         let first = self.polled.checked_rem(all.len()).unwrap_or(0);
         let mut pending: Vec<Shared<D>> = Vec::new();
         let mut seen = 0;
@@ -409,6 +416,10 @@ impl<D: Device> Books<D> {
     fn forget(&mut self, done: &[Shared<D>]) {
         for parcel in self.closed.iter_mut().chain(&mut self.open) {
             let fences = parcel.fences.extract_if(.., |fence| has_fence(done, fence));
+            self.garbage.extend(fences);
+        }
+        for held in self.graphs.values_mut().flat_map(|graph| &mut graph.held) {
+            let fences = held.needs.fences.extract_if(.., |fence| has_fence(done, fence));
             self.garbage.extend(fences);
         }
         self.sources.forget(|fence| has_fence(done, fence), &mut self.garbage);

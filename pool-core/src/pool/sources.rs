@@ -7,7 +7,6 @@ use hashbrown::HashMap;
 use super::fence::{Shared, add_fence};
 use super::stains::Stain;
 use crate::device::Device;
-use crate::sync::unique_number;
 
 /// Where waits come from.
 pub(crate) struct Source<D: Device> {
@@ -27,7 +26,11 @@ pub(crate) struct Sources<D: Device> {
     all: HashMap<u32, Source<D>>,
     /// Those that are fences alone, the newest last.
     left: Vec<u32>,
+    drawn: u32,
 }
+
+/// Numbers from here on are of sources that never were streams.
+pub(crate) const FIRST_LEFT: u32 = 1 << 31;
 
 /// Sources that are fences alone.
 const MOST_LEFT: usize = 8;
@@ -37,7 +40,7 @@ pub(crate) type Joined = Vec<(u32, u64)>;
 
 impl<D: Device> Sources<D> {
     pub(crate) fn new() -> Self {
-        Self { all: HashMap::new(), left: Vec::new() }
+        Self { all: HashMap::new(), left: Vec::new(), drawn: 0 }
     }
 
     /// A stream that the pool knows.
@@ -58,8 +61,7 @@ impl<D: Device> Sources<D> {
         }
         self.left.retain(|number| self.all.contains_key(number));
         let newest = self.left.last().copied().filter(|_| self.left.len() >= MOST_LEFT);
-        // No more than a few are ever made for as long as each lasts; none has the last number.
-        let number = newest.or_else(unique_number).unwrap_or(u32::MAX);
+        let number = newest.unwrap_or_else(|| self.draw_number());
         let left = self.all.entry(number).or_insert_with(|| Source {
             epoch: 0,
             fences: Vec::new(),
@@ -76,6 +78,17 @@ impl<D: Device> Sources<D> {
             self.left.push(number);
         }
         Some(number)
+    }
+
+    /// A number that no source has, and no stream of this process gets.
+    fn draw_number(&mut self) -> u32 {
+        loop {
+            self.drawn = self.drawn.wrapping_add(1);
+            let number = self.drawn | FIRST_LEFT;
+            if !self.all.contains_key(&number) {
+                return number;
+            }
+        }
     }
 
     /// A stream is gone; what is left is a fence behind all its work. The fences of before come

@@ -21,6 +21,14 @@ const MOST_PRUNED: usize = 16;
 impl<D: Device, T: Threads> Inner<D, T> {
     fn enter(&self, handle: D::Stream, own: bool) -> Result<StreamId, PoolError<D::Error>> {
         let key = self.device.stream_key(&handle);
+        let known = self.with_books(|books| {
+            let number = *books.keys.get(&key)?;
+            let space = books.streams.get(&number)?.space;
+            Some(StreamId { number, space: space.map_or(0, |space| space.0) })
+        });
+        if let Some(known) = known {
+            return Err(PoolError::KnownStream(known));
+        }
         let number = self.with_books(|books| {
             if books.keys.contains_key(&key) {
                 return None;
@@ -178,7 +186,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         {
             return Err(PoolError::Captured(graph));
         }
-        Ok(Some(self.record(Some(number), handle)?))
+        Ok(Some(self.record(number, handle)?))
     }
 }
 
@@ -211,7 +219,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// # Errors
     ///
-    /// [`PoolError::OutOfHostMemory`] if it is known already or there is no room to note it.
+    /// [`PoolError::KnownStream`], or [`PoolError::OutOfHostMemory`] if 2^31 streams were made in
+    /// this process.
     ///
     /// # Safety
     ///

@@ -53,11 +53,12 @@ pub(crate) fn instance_number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A number above zero that no other call in this process gets; none once there is no other.
+/// A number from 1 to 2^31 - 1 that no other call in this process gets; none once there is no
+/// other.
 pub(crate) fn unique_number() -> Option<u32> {
     // As above.
     static LAST: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-    let next = |last: u32| last.checked_add(1);
+    let next = |last: u32| Some(last + 1).filter(|&next| next < 1 << 31);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
     Some(last + 1)
 }
