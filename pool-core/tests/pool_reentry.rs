@@ -45,6 +45,9 @@ const INSIDE: [Inside; 11] = [
     Inside::All,
 ];
 
+/// Calls of a scenario in which the hook acts.
+const MOST_ENTERED: u64 = 500;
+
 /// What the hook needs.
 struct Intruder {
     world: World,
@@ -139,8 +142,15 @@ fn interrupted(inside: Inside, after: bool, pacing: Pacing, seed: u64, most_dept
         {
             return;
         }
+        {
+            // What is done in a call can bring more calls, without end.
+            let mut entered = hooked.entered.lock().unwrap();
+            if entered.values().sum::<u64>() >= MOST_ENTERED {
+                return;
+            }
+            *entered.entry(call).or_default() += 1;
+        }
         hooked.depth.fetch_add(1, Ordering::AcqRel);
-        *hooked.entered.lock().unwrap().entry(call).or_default() += 1;
         hooked.act(inside);
         hooked.depth.fetch_sub(1, Ordering::AcqRel);
     };

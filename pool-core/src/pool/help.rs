@@ -58,7 +58,7 @@ const ORDER: [Step; 10] = [
 const MOST_APPEALS: u32 = 16;
 
 /// How often all steps are taken before a request is refused.
-const MOST_ROUNDS: u32 = 16;
+const MOST_ROUNDS: u32 = 5;
 
 /// A request on its way through the steps.
 pub(super) struct Plea<'a, D: Device> {
@@ -273,6 +273,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if shape.has_spans() && size_bytes <= shape.bytes(shape.small_granules) {
             let span_bytes = shape.bytes(shape.span_granules.into());
             portions.push((span_bytes, span_bytes.max(align_bytes)));
+        }
+        if align_bytes > shape.bytes(1) {
+            // A search finds a place in a run of this length, wherever it begins; in one that is
+            // exact it may not.
+            let slack = align_bytes - shape.bytes(1);
+            portions.extend(size_bytes.checked_add(slack).map(|bytes| (bytes, shape.bytes(1))));
         }
         portions.push((size_bytes, align_bytes));
         portions.retain(|&(portion, _)| portion >= size_bytes && portion <= longest_bytes);
