@@ -8,8 +8,11 @@
 //!
 //! | layer | where | knows |
 //! | --- | --- | --- |
+//! | pool | `pool` (feature `alloc`) | memory of a `Device`, in the order of its streams |
 //! | threads | `threads` (feature `alloc`) | one range for many threads: caches, hand-over, shards |
 //! | core | [`range`] | one range: placement, splitting, merging; one owner at a time |
+//!
+//! Below them is the `Device`, a trait that any accelerator's runtime can offer.
 //!
 //! # Example
 //!
@@ -28,7 +31,7 @@
 //!
 //! - `alloc`: metadata in chunks from the heap (`Chunked`), that grow as blocks are added.
 //!   Without it a range lives in storage that the caller lends ([`Borrowed`]).
-//!   Brings `SharedAllocator` too.
+//!   Brings `SharedAllocator`, `Pool` and `Device` too.
 //! - `std`: a cache for every thread by itself, and a lock that yields to the operating system.
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
@@ -60,7 +63,8 @@ pub mod threads;
 pub use device::Device;
 #[cfg(feature = "alloc")]
 pub use pool::{
-    Deferred, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Shortage, StreamId, Tag,
+    Cause, Deferred, DeviceError, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Reclaimed,
+    Remedy, Shortage, StreamId, Tag, Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use range::Chunked;

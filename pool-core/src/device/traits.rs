@@ -189,7 +189,7 @@ pub trait Device: Send + Sync + Sized + 'static {
 
     /// An identity of a stream that no other ever had or will have
     /// ([`Capabilities::STREAM_IDS`]). A value that means another stream for each thread has the
-    /// calling thread's.
+    /// calling thread's; a device with such values has to have identities.
     ///
     /// # Errors
     ///
@@ -209,8 +209,8 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::Record))
     }
 
-    /// The streams that the device knows of, for [`record_all`](Self::record_all); `None` if it
-    /// cannot say.
+    /// The streams that the device knows of, for [`record_all`](Self::record_all): those that were
+    /// destroyed too, until their work is done. `None` if it cannot say.
     fn streams(&self) -> Option<Vec<Self::Stream>> {
         None
     }

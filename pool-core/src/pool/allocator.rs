@@ -239,8 +239,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
 
     /// Frees a block through a call that names no stream: it may still be used by work on any,
     /// also by work that is queued before the memory is needed again. It serves again behind a
-    /// fence for all work of the device. Makes no call of the device, so that a callback of a
-    /// stream may use it.
+    /// fence for all work of the device. Makes no call of the device but to read its clock, so that a
+    /// callback of a stream may use it; unless a use on a stream was noted that the pool does not
+    /// know, in which a fence is recorded.
     ///
     /// # Errors
     ///
@@ -310,7 +311,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// has passed too. Repeated notes of one stream cost a look.
     ///
     /// A stream that the pool does not know must be kept alive by its owner until the block is
-    /// freed: the fence is recorded then.
+    /// freed: the fence is recorded then. It may be of another device, if this one can record in it
+    /// and wait for it. [`On::Nothing`] notes a use on a stream that cannot be named: all work of the
+    /// device has to be done then.
     ///
     /// # Errors
     ///

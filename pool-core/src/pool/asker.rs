@@ -153,7 +153,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// A space that nobody holds, for somebody.
     pub(super) fn new_space(&self, holder: Holder) -> Option<Owner> {
-        self.retire_empty_spaces();
+        self.empty_gone_spaces();
         let place = self.with_books(|books| {
             let free = books.spaces.iter().skip(CLEAN.0 as usize + 1);
             let place = free.take_while(|holder| !matches!(holder, Holder::Nobody)).count();

@@ -186,7 +186,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for Held { block, others, needs } in later {
             self.release_block(block, others, Needs { all: true, ..needs });
         }
-        self.retire_empty_spaces();
+        self.empty_gone_spaces();
         Ok(())
     }
 

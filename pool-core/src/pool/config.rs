@@ -22,13 +22,13 @@ pub enum Deferred {
     /// Fences are recorded at each free that has to wait, and polled then. Memory comes back
     /// soonest; each such free costs device calls.
     AtOnce,
-    /// Blocks wait in a queue, and one fence a stream serves many. It is drained when it holds so
-    /// many, when memory is short, at a [`tick`](crate::Pool::tick), and on
+    /// Blocks wait in a queue, and one fence a stream serves many. It is drained when so many were put
+    /// into it since the last time, when memory is short, at a [`tick`](crate::Pool::tick), and on
     /// [request](crate::Pool::reclaim).
     Queue {
-        /// The most blocks in the queue.
+        /// The most blocks.
         blocks: u32,
-        /// The most bytes in it.
+        /// The most bytes.
         bytes: u64,
     },
 }
@@ -74,7 +74,7 @@ impl PoolConfig {
         }
     }
 
-    /// Bytes to take from the device when the pool is made, as one arena.
+    /// Bytes to take from the device when the pool is made, as one arena; at most the limit.
     #[must_use]
     pub fn initial_bytes(mut self, bytes: u64) -> Self {
         self.initial_bytes = bytes;

@@ -5,10 +5,10 @@
 //! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
-//! | `free`, `parcel`, `reclaim` | blocks that wait, from the free until they are free |
+//! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
-//! | `grow`, `arenas` | memory that comes from the device and goes back |
+//! | `grow`, `giveback`, `arenas` | memory that comes from the device and goes back |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -47,6 +47,7 @@ mod error;
 mod fence;
 mod free;
 mod gather;
+mod giveback;
 mod grow;
 mod help;
 mod hub;
@@ -64,12 +65,13 @@ mod streams;
 mod tags;
 mod upkeep;
 mod verify;
+mod waits;
 
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
 pub use config::{Deferred, OnShortage, PoolConfig};
 pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
-pub use grow::Trimmed;
+pub use giveback::Trimmed;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

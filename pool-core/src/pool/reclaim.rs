@@ -166,7 +166,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.forget(done);
             self.put_back_done(books, now);
         });
-        self.retire_empty_spaces();
+        self.empty_gone_spaces();
     }
 
     /// Frees the blocks of closed parcels that wait for nothing.
@@ -293,58 +293,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         moved
     }
 
-    /// Waits on the host for what frees most, until the request is served. False if there was
-    /// nothing to wait for.
-    pub(super) fn wait_for_enough(&self, plea: &mut Plea<'_, D>) -> bool {
-        self.close(|_| true, &mut plea.failure);
-        self.fence_hub(&mut plea.failure);
-        let mut progress = false;
-        // Each round has one wait less before it, but for those that other threads add.
-        let rounds = self.with_books(|books| books.closed.len() + books.sources.iter().count());
-        for _ in 0..=rounds {
-            let Some(fences) = self.with_books(|books| self.best_wait(books)) else { break };
-            for fence in &fences {
-                let waited = self.wait_on_host(fence);
-                if plea.note(waited) != Some(true) {
-                    return progress;
-                }
-                self.settle(core::slice::from_ref(fence));
-            }
-            progress = true;
-            self.gather(plea);
-            let waits = plea.asker.waits().is_some();
-            self.take_from_hub(plea, waits);
-            if self.fits(plea) {
-                break;
-            }
-        }
-        progress
-    }
-
-    /// Whether the asker's space could serve the request now.
-    fn fits(&self, plea: &Plea<'_, D>) -> bool {
-        let align = plea.request.align_bytes.saturating_sub(self.shared.shape().bytes(1));
-        let need = plea.request.size_bytes.saturating_add(align);
-        self.shared.largest_in(plea.space) >= need
-    }
-
-    /// The fences whose wait frees the most bytes for each of them.
-    fn best_wait(&self, books: &Books<D>) -> Option<Vec<Shared<D>>> {
-        let parcels = books.closed.iter().map(|parcel| (&parcel.fences, parcel.size_bytes));
-        let shape = self.shared.shape();
-        let stained = books.stains.by_source().into_iter().filter_map(|(source, granules)| {
-            Some((&books.sources.get(source)?.fences, shape.bytes(granules)))
-        });
-        parcels
-            .chain(stained)
-            .filter(|(fences, _)| !fences.is_empty())
-            .max_by_key(|(fences, bytes)| bytes / fences.len() as u64)
-            .map(|(fences, _)| fences.clone())
-    }
-
     /// Moves the free memory of spaces whose holders are gone to the hub. Spaces that have nothing
     /// left are free for others.
-    pub(super) fn retire_empty_spaces(&self) {
+    pub(super) fn empty_gone_spaces(&self) {
         self.with_books(|books| {
             for place in 0..books.spaces.len() {
                 let space = Owner(place as u32);

@@ -146,7 +146,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 books.enter_again(space);
             }
         });
-        self.retire_empty_spaces();
+        self.empty_gone_spaces();
         if own {
             self.call(Call::DestroyStream, |device| device.destroy_stream(&handle))?;
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Pool;
 use super::error::PoolError;
-use super::grow::Trimmed;
+use super::giveback::Trimmed;
 use super::inner::{Failed, Inner};
 use crate::device::Device;
 use crate::threads::Threads;
@@ -129,8 +129,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
     }
 
     /// Gives arenas back to the device that have no live block, while more than `keep_bytes` stay
-    /// reserved. Waits for nothing: arenas of which a part waits for work stay, and are counted.
-    /// During a capture nothing is given back.
+    /// reserved. The host waits for nothing (but on a device that cannot say which streams it has, for
+    /// what was freed through no stream): arenas of which a part waits for work stay, and are counted.
+    /// Free memory of all streams is put together on the way, and streams wait, on the device, for
+    /// their deferred blocks. During a capture nothing is given back.
     ///
     /// # Errors
     ///

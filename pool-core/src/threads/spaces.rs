@@ -262,19 +262,19 @@ impl<T: Threads> SharedAllocator<T> {
         if !given {
             // Back to where it came from: nowhere.
             self.give(HUB, arena);
-            self.take_from_hub(arena);
+            self.take_arena(arena);
         }
         given
     }
 
     /// Takes an arena out of the hub, if all of it is there and free.
-    pub(crate) fn take_from_hub(&self, arena: Stretch) -> bool {
+    pub(crate) fn take_arena(&self, arena: Stretch) -> bool {
         self.inner().centre.lock(RANGE).range.take_island(arena)
     }
 
     /// Whether all of an arena is in the hub, and free.
     pub(crate) fn is_idle_in_hub(&self, arena: Stretch) -> bool {
-        let taken = self.take_from_hub(arena);
+        let taken = self.take_arena(arena);
         taken && self.add_to_hub(arena)
     }
 
