@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn stains_are_as_a_row_of_granules_has_them() {
         let (mut stains, mut model) = (Stains::default(), vec![0u32; 64]);
-        let mut seed = 7u64;
+        let mut state = 7u64;
         let mut draw = |below: u64| {
-            seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-            (seed >> 33) % below
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            (state >> 33) % below
         };
         for _ in 0..20_000 {
             let start = draw(64);
