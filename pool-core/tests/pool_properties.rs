@@ -52,7 +52,7 @@ fn one_thread_and_its_guests() {
     assert!(sum.served > 2000 && sum.refused > 500 && sum.freed > 2000, "{sum:?}");
     assert!(sum.uses > 3000 && sum.retired > 300 && sum.failed_calls > 50, "{sum:?}");
     assert!(sum.captures > 100 && sum.launches > 20 && sum.meetings > 500, "{sum:?}");
-    assert!(sum.steals > 100 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
+    assert!(sum.steals > 20 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
 }
 
 #[test]
@@ -63,6 +63,6 @@ fn threads_that_take_turns() {
             check_threads(program, threads, seed)
         });
         assert!(sum.served > 300 && sum.freed > 300 && sum.uses > 500, "{sum:?}");
-        assert!(sum.retired > 30 && sum.steals > 10 && sum.growths > 10, "{sum:?}");
+        assert!(sum.retired > 30 && sum.captures > 10 && sum.growths > 10, "{sum:?}");
     }
 }
