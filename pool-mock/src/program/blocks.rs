@@ -220,7 +220,9 @@ impl Run {
                 Ok(())
             }
             (noted, ..) => {
-                birth.into_iter().for_each(|birth| self.device.discard_fence(birth));
+                if let Some(birth) = birth {
+                    self.device.discard_fence(birth);
+                }
                 noted.map(drop)
             }
         }

@@ -372,7 +372,9 @@ impl World {
         let graph = &mut self.graphs[place];
         for Executable { handle, before } in graph.executables.drain(..) {
             let _ = device.drop_graph(handle);
-            before.into_iter().for_each(|fence| device.discard_fence(fence));
+            for fence in before {
+                device.discard_fence(fence);
+            }
         }
         graph.last.take().into_iter().for_each(|fence| device.discard_fence(fence));
     }
