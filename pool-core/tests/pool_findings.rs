@@ -69,13 +69,14 @@ fn a_block_that_a_quota_refuses_still_waits_for_who_had_it() {
     write(&pool, pool.stream(home).unwrap(), &block, device.new_owner());
     pool.free_on(home, block.handle()).unwrap();
 
-    // One byte is within the quota, the granule that it takes is not.
-    pool.set_quota(Tag(1), Some(100));
-    let refused = pool.allocate_tagged(&first, Tag(1), 1);
+    // What is asked for is within the quota, the granules that it takes are not.
+    pool.set_quota(Tag(1), Some(700_000));
+    let refused = pool.allocate_tagged(&first, Tag(1), 699_999);
     assert!(matches!(refused, Err(PoolError::Quota { .. })), "{refused:?}");
     assert_eq!(pool.tag_live_bytes(Tag(1)), 0);
 
-    let next = pool.allocate_on(&second, MIB).unwrap();
+    // The rest of the memory still has its wait, so this is of that part.
+    let next = pool.allocate_on(&second, 600_000).unwrap();
     write(&pool, second, &next, device.new_owner());
     end(&device, pool);
 }
