@@ -178,7 +178,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             released.held
         });
-        self.notes.forget_graph(graph);
+        self.notes.forget_graph(graph, &fences);
         for Held { block, others, mut needs } in held {
             needs.fences.extend(fences.iter().cloned());
             self.release_block(block, others, needs);

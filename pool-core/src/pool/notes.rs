@@ -211,11 +211,15 @@ impl<D: Device, T: Threads> Notes<D, T> {
     }
 
     /// Forgets a graph, on all blocks.
-    pub(crate) fn forget_graph(&self, graph: GraphId) {
+    pub(crate) fn forget_graph(&self, graph: GraphId, fences: &[Shared<D>]) {
         for part in &self.parts {
             let mut guard = part.part.lock();
             for note in guard.notes.values_mut() {
-                note.graphs.retain(|&other| other != graph);
+                if note.graphs.contains(&graph) {
+                    note.graphs.retain(|&other| other != graph);
+                    // Its launches used the block.
+                    note.fences.extend(fences.iter().cloned());
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use pool_mock::{
     device::{Pacing, SimConfig, SimDevice},
     replay::{
         Best, Cached, Cost, Pipeline, Pooled, Program, Script, Stopped, pass_pooled_together,
-        pass_together, roomy_capacity, smallest_that_serves,
+        pass_together, smallest_that_serves,
     },
 };
 
@@ -195,7 +195,8 @@ impl PoolJob {
         let Some(script) = &self.script else { return Ok(None) };
         let copies = options.copies();
         let all = script.copies(copies).ok_or(JobError::TooManyBlocks)?;
-        let room_bytes = roomy_capacity(&all).saturating_mul(all.granule_bytes());
+        // Room for either, so that requests are timed, and no growth.
+        let room_bytes = self.all.peak_live_bytes(options.granule_bytes()).saturating_mul(2);
         let (mut on_pool, mut on_shared) = (Best::default(), Best::default());
         let mut timed_calls = 0;
         while !(on_pool.is_settled() && on_shared.is_settled()) {
