@@ -266,13 +266,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
             let portion = (owned / PORTIONS_OF_OWNED).min(longest_bytes / 2);
-            if portion > size_bytes && !plea.tight {
+            // In a shorter one a search may miss the aligned place.
+            let least = size_bytes.saturating_add(align_bytes - shape.bytes(1));
+            if portion > least && !plea.tight {
                 portions.push((portion & !(shape.bytes(1) - 1), align_bytes));
             }
         }
-        if shape.has_spans() && size_bytes <= shape.bytes(shape.small_granules) {
+        let is_small = shape.has_spans() && size_bytes <= shape.bytes(shape.small_granules);
+        if is_small && align_bytes == shape.bytes(1) {
             let span_bytes = shape.bytes(shape.span_granules.into());
-            portions.push((span_bytes, span_bytes.max(align_bytes)));
+            portions.push((span_bytes, span_bytes));
         }
         if align_bytes > shape.bytes(1) {
             // A search finds a place in a run of this length, wherever it begins; in one that is
