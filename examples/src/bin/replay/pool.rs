@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The least memory that the simulated device has.
-const DEVICE_BYTES: u64 = 80 << 30;
+const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
 /// The passes that the device's calls are counted in, by name.
 const PASSES: [&str; PASS_COUNT as usize] = ["cold", "warm"];
@@ -232,8 +232,9 @@ impl PoolJob {
 
     /// A device with memory for all that could be reserved.
     fn device(&self, config: SimConfig, options: &Options) -> SimDevice {
-        let most_bytes = self.all.peak_live_bytes(options.granule_bytes()).saturating_mul(4);
-        SimDevice::new(config.memory_bytes(most_bytes.max(DEVICE_BYTES)))
+        let peak_bytes = self.all.peak_live_bytes(options.granule_bytes());
+        let most_bytes = peak_bytes.saturating_mul(4).max(limit(options).unwrap_or(0));
+        SimDevice::new(config.memory_bytes(most_bytes.max(LEAST_DEVICE_BYTES)))
     }
 }
 
