@@ -106,9 +106,9 @@ fn an_arena_that_the_device_did_not_take_back_has_its_place_still() {
     blocks.push(pool.allocate_on(stream, MIB).unwrap());
     blocks.sort_by_key(Block::offset_bytes);
     assert!(blocks[0].offset_bytes() + blocks[0].size_bytes() <= blocks[1].offset_bytes());
-    blocks.iter().for_each(|block| {
+    for block in &blocks {
         pool.free(block.handle()).unwrap();
-    });
+    }
     end(&device, pool);
 }
 
@@ -168,7 +168,9 @@ fn a_stream_that_joined_the_second_of_two_captures_is_of_that_one() {
     for block in [first, second, next] {
         pool.free(block.handle()).unwrap();
     }
-    graphs.into_iter().for_each(|graph| device.drop_graph(graph).unwrap());
+    for graph in graphs {
+        device.drop_graph(graph).unwrap();
+    }
     end(&device, pool);
 }
 

@@ -92,7 +92,7 @@ fn a_retirement_against_the_close_of_a_parcel() {
 fn a_retirement_against_the_free_of_what_it_used() {
     static EARLY: Seen = Seen::new("the owner waits for the retired stream");
     let name = "a_retirement_against_the_free_of_what_it_used";
-    explore(name, Bound::None, &[&EARLY], |order| {
+    explore(name, Bound::Preemptions(3), &[&EARLY], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
