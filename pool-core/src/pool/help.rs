@@ -333,6 +333,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         let captures: Vec<_> = captures;
         let size_bytes = plea.request.size_bytes;
+        let is_unplaced = self.with_books(|books| books.arenas.place(size_bytes, 0).is_none());
         let remedy =
             if !captures.is_empty() && stats.deferred_bytes + stats.free_bytes >= size_bytes {
                 Remedy::EndCapture
@@ -342,6 +343,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 .is_some_and(|limit| limit < stats.reserved_bytes.saturating_add(size_bytes))
             {
                 Remedy::RaiseLimit
+            } else if is_unplaced {
+                Remedy::MoreAddresses
             } else {
                 Remedy::FreeMemory
             };

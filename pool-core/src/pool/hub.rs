@@ -9,6 +9,7 @@ use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
 use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
 use super::sources::{join, joined_epoch};
+use super::stains::Stain;
 use crate::device::Device;
 use crate::range::{AllocError, Block, Handle, Stretch};
 use crate::threads::{HUB, Owner, Threads};
@@ -173,8 +174,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Where a block lies.
     pub(super) fn stretch_of(&self, block: &Block) -> Stretch {
-        let shift = self.shared.shape().granule_shift;
-        Stretch { start: (block.offset_bytes() >> shift) as u32, len: block.size_bytes() >> shift }
+        self.shared.shape().stretch(block.offset_bytes(), block.size_bytes())
     }
 
     /// What the asker has to wait for before it may use a stretch of the hub.
@@ -191,10 +191,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             {
                 continue;
             }
-            match needs.iter_mut().find(|(source, _)| *source == stain.source) {
-                Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
-                None => needs.push((stain.source, stain.epoch)),
-            }
+            add_need(&mut needs, &stain);
         }
         needs
     }
@@ -306,10 +303,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let stained = self.with_books(|books| {
             let mut newest: Vec<Need> = Vec::new();
             for (_, stain) in books.stains.all() {
-                match newest.iter_mut().find(|(source, _)| *source == stain.source) {
-                    Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
-                    None => newest.push((stain.source, stain.epoch)),
-                }
+                add_need(&mut newest, &stain);
             }
             newest.retain(|&(source, epoch)| {
                 books
@@ -327,5 +321,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         }
         recorded
+    }
+}
+
+/// Adds what a stain waits for: of each source the latest.
+fn add_need(needs: &mut Vec<Need>, stain: &Stain) {
+    match needs.iter_mut().find(|(source, _)| *source == stain.source) {
+        Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
+        None => needs.push((stain.source, stain.epoch)),
     }
 }

@@ -2,6 +2,8 @@
 
 use super::buddies;
 use super::error::ConfigError;
+#[cfg(feature = "alloc")]
+use super::islands::Stretch;
 use super::node::NONE;
 use super::span;
 
@@ -265,6 +267,16 @@ impl Shape {
     #[inline]
     pub(crate) fn bytes(&self, granules: u64) -> u64 {
         granules << self.granule_shift
+    }
+
+    /// The granules of so many bytes at an offset.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn stretch(&self, offset_bytes: u64, size_bytes: u64) -> Stretch {
+        Stretch {
+            start: (offset_bytes >> self.granule_shift) as u32,
+            len: size_bytes >> self.granule_shift,
+        }
     }
 
     pub(crate) fn has_spans(&self) -> bool {

@@ -93,21 +93,11 @@ impl<S: Storage> OffsetAllocator<S> {
     /// Gives the live block outside spans that a handle names another handle, so that no copy of
     /// the old one is good any more: the new one, and where the block lies.
     pub(crate) fn rename(&mut self, handle: Handle) -> Option<(Handle, Stretch)> {
-        let Slot::Node(node) = handle.slot() else { return None };
-        if node >= self.table.touched() {
-            return None;
-        }
-        let piece = *self.table.storage.node(node);
-        if !piece.is_live(handle.generation_bits()) {
-            return None;
-        }
+        let (node, stretch) = self.live_outside(handle)?;
         let generation = self.generation;
         self.generation = generation.next();
         self.table.storage.node_mut(node).links[0] = generation.bits();
-        Some((
-            Handle::new(handle.slot(), generation),
-            Stretch { start: piece.start, len: piece.len() },
-        ))
+        Some((Handle::new(handle.slot(), generation), stretch))
     }
 
     /// Takes a free stretch of so many bytes, aligned to `align_bytes`, away: it is none of this
@@ -125,16 +115,20 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Takes the live block outside spans that a handle names away, with its memory.
     pub(crate) fn take_live(&mut self, handle: Handle) -> Option<Stretch> {
+        let (node, stretch) = self.live_outside(handle)?;
+        self.cut_live(node, stretch.len);
+        Some(stretch)
+    }
+
+    /// The node of the live block outside spans that a handle names, and where it lies.
+    fn live_outside(&self, handle: Handle) -> Option<(u32, Stretch)> {
         let Slot::Node(node) = handle.slot() else { return None };
         if node >= self.table.touched() {
             return None;
         }
-        let piece = *self.table.storage.node(node);
-        if !piece.is_live(handle.generation_bits()) {
-            return None;
-        }
-        self.cut_live(node, piece.len());
-        Some(Stretch { start: piece.start, len: piece.len() })
+        let piece = self.table.storage.node(node);
+        let stretch = Stretch { start: piece.start, len: piece.len() };
+        piece.is_live(handle.generation_bits()).then_some((node, stretch))
     }
 
     fn cut_live(&mut self, node: u32, len: u64) {
@@ -292,10 +286,7 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Where a block lies and how long it is.
     pub(crate) fn stretch_of(&self, block: &Block) -> Stretch {
-        Stretch {
-            start: (block.offset_bytes >> self.shape.granule_shift) as u32,
-            len: block.size_bytes >> self.shape.granule_shift,
-        }
+        self.shape.stretch(block.offset_bytes, block.size_bytes)
     }
 
     /// The live blocks of every island, or of the range; lent stretches are none.

@@ -17,8 +17,8 @@ use super::sabotage::FORGETS_GATHERING;
 use super::shard::Shard;
 use super::tables::{NoTable, cells, filled};
 use crate::range::{
-    AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
-    Stretch, VerifyError,
+    AllocError, Block, Chunked, ConfigError, Handle, HandleError, Need, OffsetAllocator,
+    RangeConfig, Request, Shape, Slot, Stretch, VerifyError,
 };
 use crate::sync::{Counter, Lock, Once, Padded};
 
@@ -452,6 +452,25 @@ impl<T: Threads> Centre<T> {
         }
     }
 
+    /// Does something with the block outside spans that the program's handle names, by the handle
+    /// that its shard knows it by: the shard, still locked, and what came of it.
+    #[inline(always)]
+    fn with_outside<R>(
+        &self,
+        handle: Handle,
+        work: impl FnOnce(&mut OffsetAllocator<Chunked>, Handle) -> Option<R>,
+    ) -> Result<(u32, Guard<'_, T>, R), HandleError> {
+        let (shard, handle) = in_shard(handle);
+        if !self.has(shard) {
+            return Err(HandleError::Foreign);
+        }
+        let mut guard = self.lock(shard);
+        match work(&mut guard.range, handle) {
+            Some(result) => Ok((shard, guard, result)),
+            None => Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale)),
+        }
+    }
+
     /// Frees a block outside spans by the program's handle: where it was. Of all threads that
     /// try, the one that has the lock first gets it. `strike` is called while nothing else can
     /// have its place.
@@ -461,14 +480,8 @@ impl<T: Threads> Centre<T> {
         handle: Handle,
         strike: impl FnOnce(Stretch),
     ) -> Result<Stretch, HandleError> {
-        let (shard, handle) = in_shard(handle);
-        if !self.has(shard) {
-            return Err(HandleError::Foreign);
-        }
-        let mut guard = self.lock(shard);
-        let Some(stretch) = guard.range.free_stretch(handle) else {
-            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
-        };
+        let (shard, mut guard, stretch) =
+            self.with_outside(handle, OffsetAllocator::free_stretch)?;
         strike(stretch);
         self.after_free(&mut guard, shard);
         Ok(stretch)
@@ -481,14 +494,8 @@ impl<T: Threads> Centre<T> {
         handle: Handle,
         strike: impl FnOnce(Stretch),
     ) -> Result<(Handle, Stretch), HandleError> {
-        let (shard, handle) = in_shard(handle);
-        if !self.has(shard) {
-            return Err(HandleError::Foreign);
-        }
-        let mut guard = self.lock(shard);
-        let Some((renamed, stretch)) = guard.range.rename(handle) else {
-            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
-        };
+        let (shard, _guard, (renamed, stretch)) =
+            self.with_outside(handle, OffsetAllocator::rename)?;
         strike(stretch);
         Ok((outside(shard, renamed.slot().index(), renamed), stretch))
     }
@@ -499,14 +506,7 @@ impl<T: Threads> Centre<T> {
         handle: Handle,
         strike: impl FnOnce(Stretch),
     ) -> Result<Stretch, HandleError> {
-        let (shard, handle) = in_shard(handle);
-        if !self.has(shard) {
-            return Err(HandleError::Foreign);
-        }
-        let mut guard = self.lock(shard);
-        let Some(stretch) = guard.range.take_live(handle) else {
-            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
-        };
+        let (shard, mut guard, stretch) = self.with_outside(handle, OffsetAllocator::take_live)?;
         strike(stretch);
         self.note_use(&mut guard, shard);
         Ok(stretch)

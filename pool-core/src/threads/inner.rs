@@ -156,8 +156,8 @@ impl<T: Threads> Inner<T> {
             return self.admit_in_span(given, cache);
         };
         let handle = outside(shard, node, block.handle);
-        let len = block.size_bytes >> self.shape().granule_shift;
-        self.note(Stretch { start: self.granule_of(&block), len }, handle)?;
+        let stretch = self.shape().stretch(block.offset_bytes, block.size_bytes);
+        self.note(stretch, handle)?;
         Ok(Block { handle, ..block })
     }
 
@@ -273,8 +273,7 @@ impl<T: Threads> Inner<T> {
         let plain_len = Need::plain_len(request, self.shape());
         let block =
             self.allocate_centrally(&mut home, request, plain_len, Giver::NO_CACHE, &mut NoMore)?;
-        self.loose.allocated.add_shared(1);
-        self.loose.allocated_bytes.add_shared(block.size_bytes);
+        self.loose.gave_shared(block.size_bytes);
         Ok(block)
     }
 
@@ -284,8 +283,7 @@ impl<T: Threads> Inner<T> {
             Slot::Node(_) => self.free_outside(handle)?.block(self.shape()),
             Slot::Granule(granule) => self.free_in_span(handle, granule)?,
         };
-        self.loose.freed.add_shared(1);
-        self.loose.freed_bytes.add_shared(block.size_bytes);
+        self.loose.took_shared(block.size_bytes);
         Ok(block)
     }
 }

@@ -9,14 +9,13 @@
 use alloc::vec::Vec;
 
 use super::SharedAllocator;
-use super::centre::{Centre, Home, NoMore, RANGE};
+use super::centre::{Centre, RANGE};
 use super::config::SharedConfig;
 use super::inner::Inner;
 use super::names::in_shard;
 use super::owner::Owner;
 use super::packed::Packed;
 use super::platform::Threads;
-use super::word::Giver;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Shape, Slot, Stretch,
 };
@@ -38,10 +37,7 @@ pub(crate) struct Aside {
 impl Aside {
     /// Where it lies.
     pub(crate) fn stretch(&self, shape: &Shape) -> Stretch {
-        Stretch {
-            start: (self.offset_bytes >> shape.granule_shift) as u32,
-            len: self.size_bytes >> shape.granule_shift,
-        }
+        shape.stretch(self.offset_bytes, self.size_bytes)
     }
 
     /// Whether it lies in a span.
@@ -120,19 +116,7 @@ impl<T: Threads> SharedAllocator<T> {
         space: Owner,
         request: &Request,
     ) -> Result<Block, AllocError> {
-        let inner = self.inner();
-        let plain_len = Need::plain_len(request, inner.shape());
-        let mut home = Home::at(space.0);
-        let block = inner.allocate_centrally(
-            &mut home,
-            request,
-            plain_len,
-            Giver::NO_CACHE,
-            &mut NoMore,
-        )?;
-        inner.loose.allocated.add_shared(1);
-        inner.loose.allocated_bytes.add_shared(block.size_bytes);
-        Ok(block)
+        self.inner().allocate_loosely(space, request)
     }
 
     /// Frees a block into its owner's space, or a cache of it, if it is of that space and that takes
@@ -200,8 +184,7 @@ impl<T: Threads> SharedAllocator<T> {
                 }
             }
         };
-        inner.loose.freed.add_shared(1);
-        inner.loose.freed_bytes.add_shared(aside.size_bytes);
+        inner.loose.took_shared(aside.size_bytes);
         Ok(aside)
     }
 
@@ -224,8 +207,7 @@ impl<T: Threads> SharedAllocator<T> {
         let inner = self.inner();
         let stretch = inner.centre.take_live(handle, |block| inner.starts.strike(block))?;
         let size_bytes = inner.shape().bytes(stretch.len);
-        inner.loose.freed.add_shared(1);
-        inner.loose.freed_bytes.add_shared(size_bytes);
+        inner.loose.took_shared(size_bytes);
         Ok(Block { handle, offset_bytes: inner.shape().bytes(stretch.start.into()), size_bytes })
     }
 

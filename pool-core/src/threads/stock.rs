@@ -64,6 +64,18 @@ impl Large {
         self.freed.add(1);
         self.freed_bytes.add(bytes);
     }
+
+    /// A block was given out, by any thread.
+    pub(crate) fn gave_shared(&self, bytes: u64) {
+        self.allocated.add_shared(1);
+        self.allocated_bytes.add_shared(bytes);
+    }
+
+    /// A block was taken back, by any thread.
+    pub(crate) fn took_shared(&self, bytes: u64) {
+        self.freed.add_shared(1);
+        self.freed_bytes.add_shared(bytes);
+    }
 }
 
 impl Counts {
