@@ -28,12 +28,12 @@ fn a_capture_against_the_poll() {
         let world = World::new(1, Pacing::Eager, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
-        let reclaim = move |world: World| {
+        let reclaim = move |world: &World| {
             world.free(other, block);
             world.pool.reclaim().unwrap()
         };
-        let capture = move |world: World| capture(&world, owner);
-        let ((), reclaimed) = order.race(world.clone(), capture, reclaim);
+        let capture = move |world: &World| capture(&world, owner);
+        let ((), reclaimed) = order.race(&world, capture, reclaim);
         CLOSED.note_if(reclaimed.deferred_bytes > 0);
         FREED.note_if(reclaimed.freed_bytes > 0);
         world.allocate(owner, 1);
@@ -51,9 +51,9 @@ fn a_capture_against_a_steal() {
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 1);
         world.free(old, block);
-        let capture = move |world: World| capture(&world, old);
-        let steal = move |world: World| world.try_allocate(new, 1).is_ok();
-        let ((), stolen) = order.race(world.clone(), capture, steal);
+        let capture = move |world: &World| capture(&world, old);
+        let steal = move |world: &World| world.try_allocate(new, 1).is_ok();
+        let ((), stolen) = order.race(&world, capture, steal);
         STOLEN.note_if(stolen);
         if !stolen {
             world.allocate(new, 1);

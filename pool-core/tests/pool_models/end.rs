@@ -32,7 +32,7 @@ fn the_end_of_a_pool_against_a_reclaim() {
             world.turn();
             end(world)
         };
-        let (here, there) = order.race(world, free, reclaim);
+        let (here, there) = order.race_for(world, free, reclaim);
         HERE.note_if(here && !there);
         THERE.note_if(there && !here);
         device.assert_clean();

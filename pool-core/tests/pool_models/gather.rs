@@ -23,9 +23,9 @@ fn a_gather_against_a_free_and_another_gather() {
         let (old, new) = (world.stream(), world.stream());
         let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
         world.free(old, first);
-        let gather = move |world: World| world.try_allocate(new, 2).is_ok();
-        let free = move |world: World| free_and_gather(&world, old, second);
-        let (served, ()) = order.race(world.clone(), gather, free);
+        let gather = move |world: &World| world.try_allocate(new, 2).is_ok();
+        let free = move |world: &World| free_and_gather(&world, old, second);
+        let (served, ()) = order.race(&world, gather, free);
         SERVED.note_if(served);
         REFUSED.note_if(!served);
         if !served {
@@ -45,9 +45,9 @@ fn a_join_against_a_gather() {
         let (old, new) = (world.stream(), world.stream());
         let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
         free_and_gather(&world, old, first);
-        let join = move |world: World| world.try_allocate(new, 2).is_ok();
-        let free = move |world: World| free_and_gather(&world, old, second);
-        let (served, ()) = order.race(world.clone(), join, free);
+        let join = move |world: &World| world.try_allocate(new, 2).is_ok();
+        let free = move |world: &World| free_and_gather(&world, old, second);
+        let (served, ()) = order.race(&world, join, free);
         SERVED.note_if(served);
         REFUSED.note_if(!served);
         if !served {
@@ -67,8 +67,8 @@ fn two_joins_of_one_stream() {
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 2);
         free_and_gather(&world, old, block);
-        let allocate = move |world: World| world.allocate(new, 1);
-        let (one, other) = order.race(world.clone(), allocate, allocate);
+        let allocate = move |world: &World| world.allocate(new, 1);
+        let (one, other) = order.race(&world, allocate, allocate);
         assert_ne!(one.block.offset_bytes(), other.block.offset_bytes(), "one block for two");
         let waits = world.pool.stats().calls.device_waits;
         ONE.note_if(waits == 1);

@@ -20,9 +20,9 @@ fn two_grow(order: Order, limit_bytes: u64) -> (bool, bool, u64) {
     blocks.into_iter().flatten().for_each(|block| world.free(first, block));
     world.pool.trim_waiting(0).unwrap();
     assert_eq!(world.device.balance().bytes, 0);
-    let one = move |world: World| world.try_allocate(first, 1).is_ok();
-    let other = move |world: World| world.try_allocate(second, 1).is_ok();
-    let (one, other) = order.race(world.clone(), one, other);
+    let one = move |world: &World| world.try_allocate(first, 1).is_ok();
+    let other = move |world: &World| world.try_allocate(second, 1).is_ok();
+    let (one, other) = order.race(&world, one, other);
     for (served, stream) in [(one, first), (other, second)] {
         if !served {
             world.allocate(stream, 1);
@@ -71,9 +71,9 @@ fn a_trim_against_an_allocation() {
         let (old, new) = (world.stream(), world.stream());
         let block = world.allocate(old, 2);
         world.free(old, block);
-        let trim = |world: World| world.pool.trim(0).unwrap();
-        let allocate = move |world: World| world.try_allocate(new, 1).is_ok();
-        let (trimmed, served) = order.race(world.clone(), trim, allocate);
+        let trim = |world: &World| world.pool.trim(0).unwrap();
+        let allocate = move |world: &World| world.try_allocate(new, 1).is_ok();
+        let (trimmed, served) = order.race(&world, trim, allocate);
         KEPT.note_if(trimmed.released_bytes == 0);
         RELEASED.note_if(trimmed.released_bytes > 0);
         if !served {
@@ -93,9 +93,9 @@ fn a_trim_against_a_free() {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let stream = world.stream();
         let block = world.allocate(stream, 1);
-        let trim = |world: World| world.pool.trim(0).unwrap();
-        let free = move |world: World| world.free(stream, block);
-        let (trimmed, ()) = order.race(world.clone(), trim, free);
+        let trim = |world: &World| world.pool.trim(0).unwrap();
+        let free = move |world: &World| world.free(stream, block);
+        let (trimmed, ()) = order.race(&world, trim, free);
         assert_eq!(trimmed.released_bytes, 0, "given back while it is in use");
         EARLY.note_if(trimmed.pending_bytes == 0);
         PENDING.note_if(trimmed.pending_bytes > 0);

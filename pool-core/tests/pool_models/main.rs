@@ -19,6 +19,16 @@
 
 #![cfg(any(loom, shuttle))]
 
+// By the name that `explore` has for it, which is a crate without it too.
+use ::std;
+
+/// Words of a model thread's stack, for a whole pool to be made on; and the steps at which a
+/// model's threads may be interrupted, past which it has no end.
+#[cfg(loom)]
+const STACK_WORDS: usize = 1 << 16;
+#[cfg(loom)]
+const MOST_BRANCHES: usize = 50_000;
+
 #[cfg(all(shuttle, not(loom)))]
 mod crowd;
 
@@ -27,6 +37,7 @@ mod capture;
 #[cfg(loom)]
 mod end;
 #[cfg(loom)]
+#[path = "../../src/threads/models/explore.rs"]
 mod explore;
 #[cfg(loom)]
 mod gather;

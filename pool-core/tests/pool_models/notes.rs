@@ -19,8 +19,8 @@ fn two_frees_of_a_block_with_a_further_use() {
         world.write(user, block);
         let handle = block.block.handle();
         world.pool.record_use(handle, user.id).unwrap();
-        let free = move |world: World| world.pool.free_on(owner.id, handle).is_ok();
-        let (one, other) = order.race(world.clone(), free, free);
+        let free = move |world: &World| world.pool.free_on(owner.id, handle).is_ok();
+        let (one, other) = order.race(&world, free, free);
         assert!(one != other, "one frees it and the other is told: {one}, {other}");
         ONE.note_if(one);
         OTHER.note_if(other);
@@ -40,9 +40,9 @@ fn a_use_against_a_free() {
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
         let handle = block.block.handle();
-        let note = move |world: World| world.pool.record_use(handle, user.id).is_ok();
-        let free = move |world: World| world.pool.free(handle).unwrap();
-        let (noted, _) = order.race(world.clone(), note, free);
+        let note = move |world: &World| world.pool.record_use(handle, user.id).is_ok();
+        let free = move |world: &World| world.pool.free(handle).unwrap();
+        let (noted, _) = order.race(&world, note, free);
         NOTED.note_if(noted);
         GONE.note_if(!noted);
         world.allocate(owner, 1);

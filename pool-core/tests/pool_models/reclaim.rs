@@ -17,12 +17,12 @@ fn a_deferred_free_against_the_owners_wait() {
         let world = World::new(1, Pacing::Idle, Deferred::AtOnce);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
-        let free = move |world: World| world.free(other, block);
-        let allocate = move |world: World| {
+        let free = move |world: &World| world.free(other, block);
+        let allocate = move |world: &World| {
             world.pool.reclaim().unwrap();
             world.try_allocate(owner, 1).is_ok()
         };
-        let ((), served) = order.race(world.clone(), free, allocate);
+        let ((), served) = order.race(&world, free, allocate);
         SERVED.note_if(served);
         REFUSED.note_if(!served);
         if !served {
@@ -45,12 +45,12 @@ fn a_free_of_a_shared_block_while_memory_is_short() {
         let block = world.allocate(owner, 1);
         world.write(user, block);
         world.pool.record_use(block.block.handle(), user.id).unwrap();
-        let free = move |world: World| world.free(owner, block);
-        let allocate = move |world: World| {
+        let free = move |world: &World| world.free(owner, block);
+        let allocate = move |world: &World| {
             world.pool.reclaim().unwrap();
             world.try_allocate(owner, 1).is_ok()
         };
-        let ((), served) = order.race(world.clone(), free, allocate);
+        let ((), served) = order.race(&world, free, allocate);
         SERVED.note_if(served);
         REFUSED.note_if(!served);
         if !served {
@@ -70,9 +70,9 @@ fn a_deferred_free_against_the_poll() {
         let world = World::new(1, Pacing::Eager, PATIENT);
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
-        let free = move |world: World| world.free(other, block);
-        let poll = move |world: World| world.pool.reclaim().unwrap();
-        let ((), reclaimed) = order.race(world.clone(), free, poll);
+        let free = move |world: &World| world.free(other, block);
+        let poll = move |world: &World| world.pool.reclaim().unwrap();
+        let ((), reclaimed) = order.race(&world, free, poll);
         let left = world.pool.stats().deferred_bytes;
         EARLY.note_if(left > 0);
         FREED.note_if(reclaimed.freed_bytes > 0);
@@ -93,8 +93,8 @@ fn two_reclaims_of_one_parcel() {
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
         world.free(other, block);
-        let reclaim = |world: World| world.pool.reclaim().unwrap();
-        let (one, others) = order.race(world.clone(), reclaim, reclaim);
+        let reclaim = |world: &World| world.pool.reclaim().unwrap();
+        let (one, others) = order.race(&world, reclaim, reclaim);
         ONE.note_if(one.deferred_bytes == 0 && others.freed_bytes == 0);
         OTHER.note_if(others.deferred_bytes == 0 && one.freed_bytes == 0);
         world.pool.reclaim().unwrap();

@@ -11,12 +11,12 @@ fn retire_against_steal(order: Order, world: World) -> (bool, bool) {
     let (old, new) = (world.stream(), world.stream());
     let block = world.allocate(old, 1);
     world.free(old, block);
-    let retire = move |world: World| {
+    let retire = move |world: &World| {
         world.pool.retire(old.id).unwrap();
         world.pool.reclaim().unwrap();
     };
-    let steal = move |world: World| world.try_allocate(new, 1).is_ok();
-    let ((), served) = order.race(world.clone(), retire, steal);
+    let steal = move |world: &World| world.try_allocate(new, 1).is_ok();
+    let ((), served) = order.race(&world, retire, steal);
     if !served {
         world.allocate(new, 1);
     }
@@ -76,9 +76,9 @@ fn a_retirement_against_the_close_of_a_parcel() {
         let (owner, other) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
         world.free(other, block);
-        let close = move |world: World| world.pool.reclaim().unwrap();
-        let retire = move |world: World| world.pool.retire(other.id).unwrap();
-        let (_, ()) = order.race(world.clone(), close, retire);
+        let close = move |world: &World| world.pool.reclaim().unwrap();
+        let retire = move |world: &World| world.pool.retire(other.id).unwrap();
+        let (_, ()) = order.race(&world, close, retire);
         let records = world.pool.stats().calls.records;
         EARLY.note_if(records == 1);
         LATE.note_if(records > 1);
@@ -92,15 +92,15 @@ fn a_retirement_against_the_close_of_a_parcel() {
 fn a_retirement_against_the_free_of_what_it_used() {
     static EARLY: Seen = Seen::new("the owner waits for the retired stream");
     let name = "a_retirement_against_the_free_of_what_it_used";
-    explore(name, Bound::Preemptions(3), &[&EARLY], |order| {
+    explore(name, Bound::None, &[&EARLY], |order| {
         let world = World::new(1, Pacing::Idle, PATIENT);
         let (owner, user) = (world.stream(), world.stream());
         let block = world.allocate(owner, 1);
         world.write(user, block);
         world.pool.record_use(block.block.handle(), user.id).unwrap();
-        let free = move |world: World| world.free(owner, block);
-        let retire = move |world: World| world.pool.retire(user.id).unwrap();
-        let ((), ()) = order.race(world.clone(), free, retire);
+        let free = move |world: &World| world.free(owner, block);
+        let retire = move |world: &World| world.pool.retire(user.id).unwrap();
+        let ((), ()) = order.race(&world, free, retire);
         world.allocate(owner, 1);
         EARLY.note_if(world.pool.stats().calls.device_waits > 0);
         world.finish();

@@ -10,9 +10,9 @@ use crate::world::{PATIENT, World};
 fn a_free_and_a_taker(order: Order, world: World) -> bool {
     let (old, new) = (world.stream(), world.stream());
     let block = world.allocate(old, 1);
-    let free = move |world: World| world.free(old, block);
-    let steal = move |world: World| world.try_allocate(new, 1).is_ok();
-    let ((), stolen) = order.race(world.clone(), free, steal);
+    let free = move |world: &World| world.free(old, block);
+    let steal = move |world: &World| world.try_allocate(new, 1).is_ok();
+    let ((), stolen) = order.race(&world, free, steal);
     if !stolen {
         world.allocate(new, 1);
     }
@@ -53,8 +53,8 @@ fn two_takers(order: Order, world: World) -> u64 {
     let (old, new) = (world.stream(), world.stream());
     let block = world.allocate(old, 2);
     world.free(old, block);
-    let allocate = move |world: World| world.try_allocate(new, 1).ok();
-    let (one, other) = order.race(world.clone(), allocate, allocate);
+    let allocate = move |world: &World| world.try_allocate(new, 1).ok();
+    let (one, other) = order.race(&world, allocate, allocate);
     let [one, other] = [one, other].map(|held| held.unwrap_or_else(|| world.allocate(new, 1)));
     assert_ne!(one.block.offset_bytes(), other.block.offset_bytes(), "one block for two");
     let waits = world.pool.stats().calls.device_waits;
@@ -97,12 +97,12 @@ fn a_second_steal_against_a_free() {
         let (old, new) = (world.stream(), world.stream());
         let [first, second] = [(); 2].map(|()| world.allocate(old, 1));
         world.free(old, first);
-        let free = move |world: World| world.free(old, second);
-        let steal = move |world: World| {
+        let free = move |world: &World| world.free(old, second);
+        let steal = move |world: &World| {
             let served = [(); 2].map(|()| world.try_allocate(new, 1).is_ok());
             served == [true; 2]
         };
-        let ((), both) = order.race(world.clone(), free, steal);
+        let ((), both) = order.race(&world, free, steal);
         BOTH.note_if(both);
         REFUSED.note_if(!both);
         world.finish();

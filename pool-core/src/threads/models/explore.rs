@@ -1,4 +1,6 @@
-//! Runs a scenario in every order, and sees to it that the orders were of all kinds.
+//! Runs a scenario in every order within a bound, and sees to it that the orders were of all kinds.
+//! The models of a pool (`tests/pool_models`) are built with this file too; the bounds of both are
+//! where they are listed.
 
 use loom::thread::{Builder, JoinHandle};
 
@@ -6,6 +8,7 @@ use super::std::sync::Arc;
 use super::std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::std::time::Instant;
 use super::std::{env, format, print, println};
+use super::{MOST_BRANCHES, STACK_WORDS};
 
 /// Something that must happen in at least one execution of a model, and is counted where the
 /// model's checker does not see it.
@@ -38,9 +41,8 @@ pub(super) enum Bound {
     Preemptions(usize),
 }
 
-/// A thread of a model, with a stack that a whole allocator can be made on.
+/// A thread of a model, with a stack that all that it works on can be made on.
 pub(super) fn spawn<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-    const STACK_WORDS: usize = 1 << 15;
     Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
@@ -58,20 +60,30 @@ pub(super) enum Order {
 
 impl Order {
     /// Runs two threads' parts on what they share: what each of them returns.
-    pub(super) fn race<W: Send + Sync + 'static, A: Send + 'static, B: Send + 'static>(
+    pub(super) fn race<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
         self,
-        world: &Arc<W>,
-        one: impl FnOnce(&Arc<W>) -> A + Send + 'static,
-        other: impl FnOnce(&Arc<W>) -> B + Send + 'static,
+        world: &W,
+        one: impl FnOnce(&W) -> A + Send + 'static,
+        other: impl FnOnce(&W) -> B + Send + 'static,
+    ) -> (A, B) {
+        self.race_for(world.clone(), move |world| one(&world), move |world| other(&world))
+    }
+
+    /// The same where each part gets a copy, and may end it.
+    pub(super) fn race_for<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
+        self,
+        world: W,
+        one: impl FnOnce(W) -> A + Send + 'static,
+        other: impl FnOnce(W) -> B + Send + 'static,
     ) -> (A, B) {
         let shared = world.clone();
         match self {
             Self::Straight => {
-                let thread = spawn(move || other(&shared));
+                let thread = spawn(move || other(shared));
                 (one(world), thread.join().unwrap())
             }
             Self::Reversed => {
-                let thread = spawn(move || one(&shared));
+                let thread = spawn(move || one(shared));
                 let others = other(world);
                 (thread.join().unwrap(), others)
             }
@@ -93,7 +105,7 @@ pub(super) fn explore(
         assert!(env::var_os(variable).is_none(), "{variable} would cut the exploration short");
     }
     (builder.max_permutations, builder.max_duration) = (None, None);
-    builder.max_branches = 10_000;
+    builder.max_branches = MOST_BRANCHES;
     builder.preemption_bound = match bound {
         Bound::None => None,
         Bound::Preemptions(most) => Some(most),

@@ -22,6 +22,13 @@
 
 extern crate std;
 
+/// Words of a model thread's stack, for a whole allocator to be made on; and the steps at which a
+/// model's threads may be interrupted, past which it has no end.
+#[cfg(loom)]
+const STACK_WORDS: usize = 1 << 15;
+#[cfg(loom)]
+const MOST_BRANCHES: usize = 10_000;
+
 #[cfg(all(shuttle, not(loom)))]
 mod crowd;
 
