@@ -1,7 +1,7 @@
 //! What fuzzing found in the pool, each in as few calls as show it.
 
 use pool_core::device::Call;
-use pool_core::{Block, GraphId, Pool, PoolConfig, PoolError, Request, Tag};
+use pool_core::{Block, GraphId, Pool, PoolConfig, PoolError, Remedy, Request, Tag};
 use pool_mock::device::{Access, Owner, Pacing, SimConfig, SimDevice, SimStream, StreamKind};
 
 const MIB: u64 = 1 << 20;
@@ -212,5 +212,19 @@ fn an_aligned_request_in_a_capture_is_served_by_the_first_call() {
     pool.end_capture(stream).unwrap();
     device.drop_graph(graph).unwrap();
     pool.release_graph(GraphId(1)).unwrap();
+    end(&device, pool);
+}
+
+#[test]
+fn a_refusal_for_want_of_addresses_says_so() {
+    let config = PoolConfig::new().arena_bytes(8 * MIB);
+    let (device, pool) = pool(config);
+    let stream = pool.create_stream().unwrap();
+    let held = pool.allocate_on(stream, 30 * MIB).unwrap();
+    let Err(PoolError::OutOfMemory { shortage, .. }) = pool.allocate_on(stream, 16 * MIB) else {
+        panic!("more than there are addresses for");
+    };
+    assert_eq!(shortage.remedy, Remedy::MoreAddresses, "{shortage}");
+    pool.free_on(stream, held.handle()).unwrap();
     end(&device, pool);
 }

@@ -2,6 +2,7 @@
 //! arenas, graphs. Nothing on the way of a hit takes it, and no device is called under it.
 
 use alloc::vec::Vec;
+use core::num::NonZeroUsize;
 
 use hashbrown::HashMap;
 
@@ -114,8 +115,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) limit_bytes: Option<u64>,
     pub(crate) plenty: Plenty,
     pub(crate) captures: Vec<Capture<D>>,
-    /// Arenas that are being asked of the device.
-    pub(crate) growing: u32,
+    /// The threads that ask the device for an arena, as far as they have numbers: once for each.
+    pub(crate) growers: Vec<Option<NonZeroUsize>>,
     /// Calls of the device under way that a capture forbids.
     pub(crate) uncapturable: u32,
     /// Whether a range began at an address that is no granule's.
@@ -149,7 +150,7 @@ impl<D: Device> Books<D> {
             limit_bytes,
             plenty: Plenty::default(),
             captures: Vec::new(),
-            growing: 0,
+            growers: Vec::new(),
             uncapturable: 0,
             is_misaligned: false,
             polled: 0,

@@ -1,6 +1,7 @@
 //! Arenas: taken from the device, and given back.
 
 use alloc::sync::Arc;
+use core::num::NonZeroUsize;
 
 use super::arenas::{Arena, WINDOW_BYTES, stretch_of};
 use super::asker::Asker;
@@ -9,11 +10,16 @@ use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use crate::device::{Call, Capabilities, Device};
-use crate::sync::pause;
+use crate::sync::{nap, pause};
 use crate::threads::{HUB, Owner, Threads};
 
-/// How often a thread lets others run before it no longer waits for their growth.
-const MOST_PAUSES: u32 = 1 << 14;
+/// How often a thread looks whether another's growth is over before it naps in between.
+const SHORT_PAUSES: u32 = 1 << 10;
+
+/// After how many naps it waits no longer: seconds, as a driver may take for a call; and where it
+/// may well be in the midst of that call itself, as threads have no numbers, a tenth of a second.
+const MOST_NAPS: u32 = 1 << 11;
+const MOST_BLIND_NAPS: u32 = 1 << 7;
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// The arena that a pool starts with.
@@ -139,7 +145,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Captured { .. } | Asker::Nobody => plea.space,
             Asker::Known { .. } | Asker::Raw { .. } => HUB,
         };
-        if self.await_growth() {
+        let me = T::thread_number();
+        if self.await_growth(me) {
             plea.again = true;
             return true;
         }
@@ -157,7 +164,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Some(false) | None => break false,
             }
         };
-        self.with_books(|books| books.growing -= 1);
+        self.end_growth(me);
         if grown {
             self.counters.growths.add_shared(1);
         }
@@ -165,21 +172,37 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Waits for an arena that another thread is getting, which may be enough for this one too.
-    /// If there is none (false), this thread is the one from now on that others wait for. So does
-    /// one that has waited for long: it may have been called in the midst of the other's call.
-    fn await_growth(&self) -> bool {
-        for pauses in 0..MOST_PAUSES {
+    /// If there is none (false), this thread is one from now on that others wait for. So does one
+    /// that is called in the midst of its own call, and one that has waited for long: it may have
+    /// been called in the midst of the other's.
+    fn await_growth(&self, me: Option<NonZeroUsize>) -> bool {
+        let naps = if me.is_some() { MOST_NAPS } else { MOST_BLIND_NAPS };
+        for pauses in 0..SHORT_PAUSES + naps {
             let mine = self.with_books(|books| {
-                let mine = books.growing == 0 && pauses == 0;
-                books.growing += u32::from(mine);
-                if mine { Some(true) } else { (books.growing == 0).then_some(false) }
+                let inside = me.is_some() && books.growers.contains(&me);
+                let nobody = books.growers.is_empty();
+                let mine = inside || (nobody && pauses == 0);
+                if mine {
+                    books.growers.push(me);
+                }
+                (mine || nobody).then_some(mine)
             });
             match mine {
                 Some(mine) => return !mine,
-                None => pause(),
+                None if pauses < SHORT_PAUSES => pause(),
+                None => nap(),
             }
         }
-        self.with_books(|books| books.growing += 1);
+        self.with_books(|books| books.growers.push(me));
         false
+    }
+
+    /// Says that what [`await_growth`](Self::await_growth) began is over.
+    fn end_growth(&self, me: Option<NonZeroUsize>) {
+        self.with_books(|books| {
+            if let Some(place) = books.growers.iter().position(|&grower| grower == me) {
+                books.growers.swap_remove(place);
+            }
+        });
     }
 }

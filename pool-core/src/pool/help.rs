@@ -157,7 +157,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Whether other threads have memory in their hands, which nobody finds there.
     fn others_have_some(&self) -> bool {
         self.with_books(|books| {
-            books.in_transit_bytes > 0 || books.in_hand_blocks > 0 || books.growing > 0
+            books.in_transit_bytes > 0 || books.in_hand_blocks > 0 || !books.growers.is_empty()
         })
     }
 
@@ -328,10 +328,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     None => {}
                 }
             }
-            let captures = books.captures.iter().map(|capture| capture.graph).collect();
+            let captures = books.captures.iter().map(|capture| capture.graph).collect::<Vec<_>>();
             (books.limit_bytes, captures)
         });
-        let captures: Vec<_> = captures;
         let size_bytes = plea.request.size_bytes;
         let is_unplaced = self.with_books(|books| books.arenas.place(size_bytes, 0).is_none());
         let remedy =

@@ -74,3 +74,16 @@ pub(crate) fn pause() {
     #[cfg(all(not(feature = "std"), not(any(loom, shuttle))))]
     core::hint::spin_loop();
 }
+
+/// A pause of about a millisecond, for a wait that is already long. Without std it is as many spins
+/// as take about that.
+pub(crate) fn nap() {
+    #[cfg(any(loom, shuttle))]
+    pause();
+    #[cfg(all(feature = "std", not(any(loom, shuttle))))]
+    std::thread::sleep(core::time::Duration::from_millis(1));
+    #[cfg(all(not(feature = "std"), not(any(loom, shuttle))))]
+    for _ in 0..1 << 15 {
+        core::hint::spin_loop();
+    }
+}

@@ -1,12 +1,16 @@
 //! A cache for every thread of an operating system, by itself.
 
 use core::cell::RefCell;
+use core::num::NonZeroUsize;
+use core::ptr;
 use std::vec::Vec;
 
 use super::{Cache, SharedAllocator, Threads};
 
 std::thread_local! {
     static LOCAL: RefCell<Local> = const { RefCell::new(Local { last: 0, caches: Vec::new() }) };
+    /// Its address is the thread's number.
+    static HERE: u8 = const { 0 };
 }
 
 /// A thread's caches. It uses few allocators.
@@ -60,6 +64,10 @@ impl Threads for OsThreads {
             })
             .ok()
             .flatten()
+    }
+
+    fn thread_number() -> Option<NonZeroUsize> {
+        HERE.try_with(|here| NonZeroUsize::new(ptr::from_ref(here).addr())).ok().flatten()
     }
 }
 

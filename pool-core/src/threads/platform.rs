@@ -1,5 +1,7 @@
 //! What the thread layer takes from the platform: a lock, and a place for each thread's cache.
 
+use core::num::NonZeroUsize;
+
 use super::{Cache, SharedAllocator};
 use crate::sync::Lock;
 
@@ -38,6 +40,26 @@ pub trait Threads: Sized + 'static {
         work: impl FnOnce(&mut Cache<Self>) -> R,
     ) -> Option<R> {
         let _ = (shared, work);
+        None
+    }
+
+    /// A number that no other thread has while the calling one runs. By it a pool tells a call
+    /// that comes from within its own call of a device from one of another thread: the one must
+    /// not wait for that call to end, the other should. `None`, the default, if there are no such
+    /// numbers: then a call waits in both cases, and gives up sooner.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use pool_core::threads::{OsThreads, Threads};
+    ///
+    /// let here = OsThreads::thread_number();
+    /// let there = std::thread::scope(|scope| scope.spawn(OsThreads::thread_number).join());
+    /// assert!(here.is_some() && here != there.unwrap());
+    /// # }
+    /// ```
+    fn thread_number() -> Option<NonZeroUsize> {
         None
     }
 }

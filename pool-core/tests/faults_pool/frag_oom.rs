@@ -3,7 +3,8 @@
 use pool_core::device::Call;
 use pool_core::{On, Request};
 
-use crate::support::{KIB, LATE, MIB, World, each_way, on_threads};
+use crate::support::{KIB, LATE, MIB, World, each_way};
+use crate::threads::on_threads;
 
 /// What idle streams have freed is one piece for whoever needs it.
 #[test]

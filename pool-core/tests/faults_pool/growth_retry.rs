@@ -12,7 +12,8 @@ use pool_core::device::Call;
 use pool_core::{GraphId, On, PoolConfig, PoolError};
 use pool_mock::device::{Fault, SimConfig};
 
-use crate::support::{GIB, KIB, LATE, MIB, SimPool, Walk, World, each_way, in_time, on_threads};
+use crate::support::{GIB, KIB, LATE, MIB, SimPool, Walk, World, each_way, in_time};
+use crate::threads::on_threads;
 
 /// A block that the call itself makes free serves that call.
 #[test]

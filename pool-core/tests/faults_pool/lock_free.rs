@@ -2,7 +2,8 @@
 
 use std::sync::Mutex;
 
-use crate::support::{Buffer, KIB, MIB, each_way, on_threads};
+use crate::support::{Buffer, KIB, MIB, each_way};
+use crate::threads::on_threads;
 
 /// What is known of a block goes with it, to whichever thread gets it.
 #[test]

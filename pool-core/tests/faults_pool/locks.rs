@@ -10,7 +10,8 @@ use pool_core::On;
 use pool_core::device::Call;
 use pool_mock::device::Access;
 
-use crate::support::{KIB, LATE, MIB, World, each_way, in_time, on_threads};
+use crate::support::{KIB, LATE, MIB, World, each_way, in_time};
+use crate::threads::on_threads;
 
 /// Many more threads than cores, on few streams: it takes little longer than one thread alone.
 #[test]

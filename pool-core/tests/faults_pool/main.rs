@@ -45,6 +45,8 @@ mod stats;
 mod stream_lifetime;
 mod support;
 mod teardown;
+#[path = "../common/threads.rs"]
+mod threads;
 mod trim_threshold;
 mod xstream_uaf;
 mod zero_size;

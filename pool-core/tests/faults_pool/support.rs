@@ -1,6 +1,5 @@
 //! What the tests of all kinds share.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -406,38 +405,6 @@ impl<'a> Walk<'a> {
             self.world.free(self.streams[place], buffer);
         }
     }
-}
-
-/// Where threads wait for each other, so that what follows happens at once.
-#[derive(Debug)]
-struct Gate {
-    missing: AtomicUsize,
-}
-
-impl Gate {
-    fn wait(&self) {
-        self.missing.fetch_sub(1, Ordering::AcqRel);
-        while self.missing.load(Ordering::Acquire) > 0 {
-            thread::yield_now();
-        }
-    }
-}
-
-/// Runs `work` on so many threads that start together, and waits for their ends.
-pub(crate) fn on_threads<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let gate = Gate { missing: AtomicUsize::new(threads) };
-    let (gate, work) = (&gate, &work);
-    thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|number| {
-                scope.spawn(move || {
-                    gate.wait();
-                    work(number)
-                })
-            })
-            .collect();
-        started.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
 }
 
 /// Runs `work` on a thread of its own, which must end in time.

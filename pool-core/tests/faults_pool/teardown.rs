@@ -9,7 +9,8 @@ use pool_core::device::Call;
 use pool_core::{GraphId, On, PoolError};
 use pool_mock::device::{Fault, SimConfig, SimDevice};
 
-use crate::support::{GIB, KIB, LATE, MIB, SimPool, Walk, World, each_way, on_threads};
+use crate::support::{GIB, KIB, LATE, MIB, SimPool, Walk, World, each_way};
+use crate::threads::on_threads;
 
 /// A pool with live blocks, cached ones, and ones that wait, on several streams.
 fn busy(world: &World, seed: u64) {

@@ -3,7 +3,8 @@
 use pool_core::On;
 use pool_mock::device::{Access, StreamKind, Violation};
 
-use crate::support::{LATE, MIB, Walk, World, each_way, on_threads};
+use crate::support::{LATE, MIB, Walk, World, each_way};
+use crate::threads::on_threads;
 
 /// A free that names no stream is behind the work of all streams, whatever stream the block was
 /// taken on, known to the pool or not, and also behind work that is queued after the free.

@@ -3,7 +3,8 @@
 use pool_core::{On, PoolConfig, PoolError, Request};
 use pool_mock::device::SimConfig;
 
-use crate::support::{LATE, MIB, World, on_threads};
+use crate::support::{LATE, MIB, World};
+use crate::threads::on_threads;
 
 /// A request for nothing is refused, for whomever and however aligned, and changes nothing.
 #[test]

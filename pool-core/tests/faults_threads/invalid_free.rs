@@ -2,9 +2,8 @@
 
 use pool_core::{Block, Handle, HandleError, Owner};
 
-use crate::support::{
-    GRANULE, KIB, MIB, assert_empty, books, caches, each_kind, on_threads, served,
-};
+use crate::support::{GRANULE, KIB, MIB, assert_empty, books, caches, each_kind, served};
+use crate::threads::on_threads;
 
 /// Sizes that caches keep, and larger ones.
 const SIZES: [u64; 6] = [1, 512, 5 * KIB, 16 * KIB, 16 * KIB + 1, 300 * KIB];

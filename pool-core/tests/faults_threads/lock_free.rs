@@ -6,9 +6,8 @@ use fastrand::Rng;
 use pool_core::{HandleError, RangeConfig, SharedConfig};
 use pool_mock::stress::{Mark, Shadow};
 
-use crate::support::{
-    GRANULE, KIB, MIB, SMALL_SPANS, assert_empty, each_kind, on_threads, served, shared,
-};
+use crate::support::{GRANULE, KIB, MIB, SMALL_SPANS, assert_empty, each_kind, served, shared};
+use crate::threads::on_threads;
 
 /// Threads that split a block into pieces and free them in random order: one block in the end.
 #[test]

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use pool_core::{Options, RangeConfig, Request, SharedAllocator, SharedConfig};
 
-use crate::support::{GRANULE, KIB, MIB, assert_empty, books, each_kind, on_threads, shared};
+use crate::support::{GRANULE, KIB, MIB, assert_empty, books, each_kind, shared};
+use crate::threads::on_threads;
 
 /// Many more threads than cores, all through one lock: it takes little longer than one thread
 /// alone with all of the work.

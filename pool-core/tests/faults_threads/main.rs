@@ -22,3 +22,5 @@ mod refusal;
 mod stats;
 mod support;
 mod thread_cache;
+#[path = "../common/threads.rs"]
+mod threads;

@@ -4,9 +4,9 @@ use fastrand::Rng;
 use pool_core::{Owner, RangeConfig, Request, SharedConfig};
 
 use crate::support::{
-    GRANULE, KIB, MIB, PLACEMENTS, assert_empty, assert_refused, caches, each_kind, on_threads,
-    served, shared,
+    GRANULE, KIB, MIB, PLACEMENTS, assert_empty, assert_refused, caches, each_kind, served, shared,
 };
+use crate::threads::on_threads;
 
 /// Everything is free, in the caches of others, under other owners, in other shards: the whole
 /// range is served by one call.

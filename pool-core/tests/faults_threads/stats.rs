@@ -4,9 +4,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use pool_core::{Handle, RangeConfig, SharedConfig, SharedStats};
 
-use crate::support::{
-    GRANULE, KIB, MIB, assert_empty, books, caches, each_kind, on_threads, shared,
-};
+use crate::support::{GRANULE, KIB, MIB, assert_empty, books, caches, each_kind, shared};
+use crate::threads::on_threads;
 
 const GIB: u64 = 1 << 30;
 

@@ -1,6 +1,5 @@
 //! What the tests of all kinds share.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
@@ -77,42 +76,6 @@ pub(crate) fn assert_empty(shared: &SharedAllocator) {
     assert_eq!((stats.cached_bytes, stats.cached_blocks), (0, 0));
     assert_eq!(stats.free_bytes, shared.capacity_bytes());
     assert_eq!(shared.largest_free_bytes(), shared.capacity_bytes());
-}
-
-/// Where threads wait for each other, so that what follows happens at once.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    missing: AtomicUsize,
-}
-
-impl Gate {
-    pub(crate) fn new(threads: usize) -> Self {
-        Self { missing: AtomicUsize::new(threads) }
-    }
-
-    pub(crate) fn wait(&self) {
-        self.missing.fetch_sub(1, Ordering::AcqRel);
-        while self.missing.load(Ordering::Acquire) > 0 {
-            thread::yield_now();
-        }
-    }
-}
-
-/// Runs `work` on so many threads that start together, and waits for their ends.
-pub(crate) fn on_threads<R: Send>(threads: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let gate = Gate::new(threads);
-    let (gate, work) = (&gate, &work);
-    thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|number| {
-                scope.spawn(move || {
-                    gate.wait();
-                    work(number)
-                })
-            })
-            .collect();
-        started.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
 }
 
 /// Asks until the request is served. A refusal is final only while nobody else is at work; the

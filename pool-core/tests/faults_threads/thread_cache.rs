@@ -9,7 +9,8 @@ use std::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use pool_core::{Block, HandleError, RangeConfig, SharedAllocator, SharedConfig};
 
-use crate::support::{Gate, KIB, MIB, assert_empty, each_kind, on_threads, served, shared};
+use crate::support::{KIB, MIB, assert_empty, each_kind, served, shared};
+use crate::threads::{Gate, on_threads};
 
 /// Takes what comes, until the queue is empty and `done` producers have ended.
 fn take_all(
