@@ -33,6 +33,7 @@
 //!   Without it a range lives in storage that the caller lends ([`Borrowed`]).
 //!   Brings `SharedAllocator`, `Pool` and `Device` too.
 //! - `std`: a cache for every thread by itself, and a lock that yields to the operating system.
+//! - `serde`: policies and advice can be written and read, as one run hands them to the next.
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
@@ -61,6 +62,8 @@ pub mod threads;
 
 #[cfg(feature = "alloc")]
 pub use device::Device;
+#[cfg(feature = "alloc")]
+pub use pool::policy;
 #[cfg(feature = "alloc")]
 pub use pool::{
     Cause, Deferred, DeviceError, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Reclaimed,

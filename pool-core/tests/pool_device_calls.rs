@@ -3,11 +3,14 @@
 #[path = "faults_pool/support.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
+#[path = "common/threads.rs"]
+mod threads;
 
 use pool_core::device::Call;
 use pool_core::{Deferred, On, Request};
 
-use support::{KIB, LATE, MIB, World, each_way, on_threads};
+use support::{KIB, LATE, MIB, World, each_way};
+use threads::on_threads;
 
 /// With one stream nothing is called once the memory is there, whatever the sizes.
 #[test]

@@ -10,6 +10,7 @@ use super::arenas::Arenas;
 use super::fence::{Shared, add_fence};
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
+use super::policy::{Growth, Reclaim, Settings};
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
@@ -113,6 +114,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
+    pub(crate) growth: Growth,
+    pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
     pub(crate) captures: Vec<Capture<D>>,
     /// The threads that ask the device for an arena, as far as they have numbers: once for each.
@@ -129,7 +132,7 @@ pub(crate) struct Books<D: Device> {
 }
 
 impl<D: Device> Books<D> {
-    pub(crate) fn new(arenas: Arenas<D>, limit_bytes: Option<u64>, spaces: u32) -> Self {
+    pub(crate) fn new(arenas: Arenas<D>, settings: &Settings, spaces: u32) -> Self {
         Self {
             streams: HashMap::new(),
             keys: HashMap::new(),
@@ -147,7 +150,9 @@ impl<D: Device> Books<D> {
             arenas,
             reserved_bytes: 0,
             peak_reserved_bytes: 0,
-            limit_bytes,
+            limit_bytes: settings.limit_bytes,
+            growth: settings.growth,
+            reclaim: settings.reclaim,
             plenty: Plenty::default(),
             captures: Vec::new(),
             growers: Vec::new(),

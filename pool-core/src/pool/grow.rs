@@ -139,7 +139,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let Some(need) = self.need_of(plea) else { return false };
         let page = need.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(need);
-        let mut wanted = self.arena_bytes.max(page);
+        let mut wanted = self.with_books(|books| books.growth.floor_bytes).max(page);
         let space = match plea.asker {
             // Memory that nothing was ever queued for.
             Asker::Captured { .. } | Asker::Nobody => plea.space,

@@ -178,7 +178,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn review(&self, failure: &mut Option<Failed<D>>) -> bool {
         let used = self.shared.used_bytes();
         let (short, tight) = self.with_books(|books| {
-            let grown = books.reserved_bytes.saturating_add(self.arena_bytes);
+            let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes);
             let tight = books.limit_bytes.is_some_and(|limit| grown > limit);
             let several = books.streams.len() > 1;
             let short = tight && several && !books.plenty.review(used, books.reserved_bytes);

@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
 use super::books::{Books, Holder};
-use super::config::{Deferred, OnShortage, PoolConfig};
+use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
+use super::policy::Preallocation;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
@@ -38,8 +39,6 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) capabilities: Capabilities,
     pub(super) shared: SharedAllocator<T>,
     pub(super) shared_config: SharedConfig,
-    pub(super) arena_bytes: u64,
-    pub(super) deferred: Deferred,
     pub(super) on_shortage: Option<OnShortage>,
     /// What keeps calls off the way of a hit.
     mode: AtomicU32,
@@ -64,10 +63,11 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
+        let PoolConfig { settings, on_shortage } = config;
         let capabilities = device.capabilities();
         let memory = if capabilities.contains(Capabilities::MEMORY) {
             match device.memory() {
-                Ok(memory) => Some(memory.total_bytes),
+                Ok(memory) => Some(memory),
                 Err(Failure::Device(error)) if device.severity(&error) == Severity::Fatal => {
                     let failure = Failure::Device(error);
                     return Err(DeviceError { call: Call::Memory, failure }.into());
@@ -77,26 +77,34 @@ impl<D: Device, T: Threads> Inner<D, T> {
         } else {
             None
         };
-        let most = config.limit_bytes.or(memory);
+        let most = settings.limit_bytes.or(memory.map(|memory| memory.total_bytes));
         let twice = most.map_or(UNKNOWN_SPACE_BYTES, |most| most.saturating_mul(2));
-        let wanted = config
+        let first_bytes = match settings.preallocation {
+            Preallocation::Nothing => 0,
+            Preallocation::Bytes(bytes) | Preallocation::OnDemand { base_bytes: bytes } => bytes,
+            Preallocation::AllBut { margin_bytes } => {
+                memory.map_or(0, |memory| memory.free_bytes.saturating_sub(margin_bytes))
+            }
+        };
+        let wanted = settings
             .address_bytes
-            .unwrap_or_else(|| twice.max(config.initial_bytes).max(config.arena_bytes));
-        let limit = config.granule_bytes.checked_shl(32).unwrap_or(u64::MAX);
+            .unwrap_or_else(|| twice.max(first_bytes).max(settings.growth.floor_bytes));
+        let limit = settings.granule_bytes.checked_shl(32).unwrap_or(u64::MAX);
         let space_bytes = wanted
             .checked_next_multiple_of(WINDOW_BYTES)
             .and_then(|bytes| bytes.checked_add(WINDOW_BYTES))
             .unwrap_or(limit)
             .min(limit);
         let range = RangeConfig::new(space_bytes)
-            .granule_bytes(config.granule_bytes)
+            .granule_bytes(settings.granule_bytes)
+            .placement(settings.reuse.placement)
             .handle_seed(instance_number())
-            .spans(spans_for(most.unwrap_or(UNKNOWN_SPACE_BYTES), config.granule_bytes));
-        let shared_config = SharedConfig::new(range).cache_bytes(config.cache_bytes);
+            .spans(spans_for(most.unwrap_or(UNKNOWN_SPACE_BYTES), settings.granule_bytes));
+        let shared_config = SharedConfig::new(range).cache_bytes(settings.cache_bytes);
         let shared = SharedAllocator::of_spaces(&shared_config)?;
         shared.make_space(CLEAN, &shared_config)?;
         let spaces = shared.most_spaces();
-        let mut books = Books::new(Arenas::new(space_bytes), config.limit_bytes, spaces);
+        let mut books = Books::new(Arenas::new(space_bytes), &settings, spaces);
         if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
             *holder = Holder::Clean;
         }
@@ -105,9 +113,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             capabilities,
             shared,
             shared_config,
-            arena_bytes: config.arena_bytes,
-            deferred: config.deferred,
-            on_shortage: config.on_shortage,
+            on_shortage,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
             addresses: Addresses::new(space_bytes)?,
@@ -116,8 +122,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books: Lock::new(books),
             counters: Counters::default(),
         };
-        if config.initial_bytes > 0 {
-            inner.preallocate(config.initial_bytes)?;
+        if first_bytes > 0 && !matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
+            inner.preallocate(first_bytes)?;
         }
         Ok(inner)
     }

@@ -3,6 +3,7 @@
 //! | module | its one job |
 //! | --- | --- |
 //! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
+//! | [`policy`] | what programs choose, as plain data |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
@@ -55,6 +56,7 @@ mod inner;
 mod notes;
 mod parcel;
 mod plenty;
+pub mod policy;
 mod reclaim;
 mod sabotage;
 mod sources;
@@ -69,9 +71,10 @@ mod waits;
 
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
-pub use config::{Deferred, OnShortage, PoolConfig};
+pub use config::{OnShortage, PoolConfig};
 pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
 pub use giveback::Trimmed;
+pub use policy::Deferred;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

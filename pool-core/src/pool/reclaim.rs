@@ -5,11 +5,11 @@ use core::time::Duration;
 
 use super::asker::Asker;
 use super::books::{Books, Holder};
-use super::config::Deferred;
 use super::fence::{Shared, add_fence, has_fence};
 use super::help::Plea;
 use super::inner::{CLEAN, Failed, Inner, keep};
 use super::parcel::{Needs, Parcel};
+use super::policy::Deferred;
 use super::sabotage::{
     COLLECTS_UNWAITED, FORGETS_RETIRED, IGNORES_FAILED_RECORD, LOSES_WAITS, PENDING_IS_DONE,
 };
@@ -53,8 +53,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Whether more was put into the queue than should be, since it was drained last.
     pub(super) fn is_over_bound(&self) -> bool {
-        let Deferred::Queue { blocks, bytes } = self.deferred else { return true };
         self.with_books(|books| {
+            let Deferred::Queue { blocks, bytes } = books.reclaim.deferred else { return true };
             books.undrained_blocks > u64::from(blocks) || books.undrained_bytes > bytes
         })
     }

@@ -12,6 +12,7 @@ use super::span;
 /// All three keep the same promises of handles, books and determinism; they differ in memory
 /// needed and in time. ARCHITECTURE.md and the README have the figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Placement {
     /// The smallest free block that fits, through size classes; small requests come from spans

@@ -1,0 +1,1 @@
+//! Blocks that go to those they were used by last.

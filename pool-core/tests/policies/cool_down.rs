@@ -1,0 +1,1 @@
+//! Freed memory that rests.

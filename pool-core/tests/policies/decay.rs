@@ -1,0 +1,1 @@
+//! Idle memory that goes back by itself.

@@ -1,0 +1,1 @@
+//! How much a pool takes, where, and when.

@@ -1,0 +1,16 @@
+//! What each policy of a pool does, in figures, on the simulated device.
+
+mod advice;
+mod affinity;
+mod cool_down;
+mod decay;
+mod growth;
+mod migration;
+mod preallocation;
+mod reuse;
+#[path = "../faults_pool/support.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+mod tenants;
+#[path = "../common/threads.rs"]
+mod threads;

@@ -1,0 +1,1 @@
+//! What a pool takes before anyone asks.

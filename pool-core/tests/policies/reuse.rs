@@ -1,0 +1,1 @@
+//! Which free memory serves a request.

@@ -1,0 +1,1 @@
+//! Several pools on one device.
