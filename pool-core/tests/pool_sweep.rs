@@ -12,7 +12,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use pool_core::device::Call;
+use pool_core::device::{Call, Capabilities};
 use pool_core::{GraphId, On, PoolConfig, PoolError, StreamId};
 use pool_mock::device::{
     Access, CaptureMode, Fault, Pacing, SimConfig, SimDevice, SimStream, StreamKind,
@@ -291,8 +291,11 @@ impl Run {
 
 /// A device whose work stays queued as long as it may.
 fn device(lists_streams: bool) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
-    let config =
-        SimConfig::new().pacing(Pacing::Idle).memory_bytes(64 * MIB).lists_streams(lists_streams);
+    let config = SimConfig::new()
+        .pacing(Pacing::Idle)
+        .memory_bytes(64 * MIB)
+        .lists_streams(lists_streams)
+        .without(Capabilities::EXTEND);
     let device = SimDevice::new(config);
     let log = Arc::new(Mutex::new(Vec::new()));
     let hooked = log.clone();

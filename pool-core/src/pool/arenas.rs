@@ -14,13 +14,38 @@ pub(crate) const WINDOW_BYTES: u64 = 1 << WINDOW_BITS;
 
 /// Memory of the device that the pool manages.
 pub struct Arena<D: Device> {
-    pub(crate) range: D::Range,
+    /// Shared with what stands for the arena once it is longer.
+    pub(crate) range: Arc<D::Range>,
     /// What was asked of the device.
     pub(crate) size_bytes: u64,
     /// Where the range begins in the space of offsets.
     pub(crate) origin_bytes: u64,
     /// The part that is managed.
     pub(crate) stretch: Stretch,
+    pub(crate) kind: Kind,
+    pub(crate) claim: Claim,
+}
+
+/// What a call of the device that is under way makes of an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// There is none.
+    Nothing,
+    /// So many bytes behind it are to be its own.
+    Longer(u64),
+    /// It goes back.
+    Gone,
+}
+
+/// Why there is an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The pool was to have it before anyone asked: it does not go back by itself.
+    Base,
+    /// It grew by a step.
+    Step,
+    /// One request was larger than a step.
+    Single,
 }
 
 impl<D: Device> Arena<D> {
@@ -29,9 +54,21 @@ impl<D: Device> Arena<D> {
         &self.range
     }
 
-    /// Bytes of the range.
+    /// Bytes of the range when the pool was asked. It may have become longer.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// The same with another size.
+    pub(crate) fn with(&self, size_bytes: u64, stretch: Stretch, claim: Claim) -> Self {
+        let Self { ref range, origin_bytes, kind, .. } = *self;
+        Self { range: range.clone(), size_bytes, origin_bytes, stretch, kind, claim }
+    }
+
+    /// Where what is its own, or is to be, ends in the space of offsets.
+    fn end_bytes(&self) -> u64 {
+        let claimed_bytes = if let Claim::Longer(bytes) = self.claim { bytes } else { 0 };
+        self.origin_bytes.saturating_add(self.size_bytes).saturating_add(claimed_bytes)
     }
 }
 
@@ -95,8 +132,7 @@ impl<D: Device> Arenas<D> {
             if end <= arena.origin_bytes & !(WINDOW_BYTES - 1) {
                 break;
             }
-            let behind = arena.origin_bytes + arena.size_bytes;
-            window = behind.checked_next_multiple_of(WINDOW_BYTES)?;
+            window = arena.end_bytes().checked_next_multiple_of(WINDOW_BYTES)?;
         }
         let end = window.checked_add(inside)?.checked_add(size_bytes)?;
         (end <= self.space_bytes).then_some(window + inside)
@@ -110,6 +146,21 @@ impl<D: Device> Arenas<D> {
         let place = self.list.partition_point(|other| other.origin_bytes < arena.origin_bytes);
         self.list.insert(place, arena);
         true
+    }
+
+    /// Bytes of the space of offsets behind an arena that no other has.
+    pub(crate) fn room_behind(&self, arena: &Arena<D>) -> u64 {
+        let behind = self.list.partition_point(|other| other.origin_bytes <= arena.origin_bytes);
+        let next = self.list.get(behind).map(|next| next.origin_bytes & !(WINDOW_BYTES - 1));
+        next.unwrap_or(self.space_bytes).saturating_sub(arena.end_bytes())
+    }
+
+    /// Puts another in the place of an arena that has the same origin.
+    pub(crate) fn replace(&mut self, arena: Arena<D>) {
+        let place = self.list.iter().position(|old| old.origin_bytes == arena.origin_bytes);
+        if let Some(old) = place.and_then(|place| self.list.get_mut(place)) {
+            *old = Arc::new(arena);
+        }
     }
 
     pub(crate) fn remove(&mut self, origin_bytes: u64) -> Option<Arc<Arena<D>>> {

@@ -10,7 +10,7 @@ use super::arenas::Arenas;
 use super::fence::{Shared, add_fence};
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
-use super::policy::{Growth, Reclaim, Settings};
+use super::policy::{Growth, Preallocation, Reclaim, Settings};
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
@@ -114,6 +114,7 @@ pub(crate) struct Books<D: Device> {
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
+    pub(crate) preallocation: Preallocation,
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
@@ -151,6 +152,7 @@ impl<D: Device> Books<D> {
             reserved_bytes: 0,
             peak_reserved_bytes: 0,
             limit_bytes: settings.limit_bytes,
+            preallocation: settings.preallocation,
             growth: settings.growth,
             reclaim: settings.reclaim,
             plenty: Plenty::default(),

@@ -1,6 +1,6 @@
 //! Arenas that go back to the device.
 
-use super::arenas::Arena;
+use super::arenas::{Arena, Claim};
 use super::books::Books;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
@@ -52,13 +52,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     return None;
                 }
                 let idle = books.arenas.iter().find(|arena| {
-                    books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
+                    arena.claim == Claim::Nothing
+                        && books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
                         && (Self::is_clean(books, arena) || RELEASES_EARLY)
                         && self.shared.take_arena(arena.stretch)
                 })?;
                 // It keeps its place until it is gone, so that no other gets it.
                 let idle = idle.clone();
                 books.stains.remove(idle.stretch);
+                books.arenas.replace(idle.with(idle.size_bytes, idle.stretch, Claim::Gone));
                 Some(idle)
             });
             let Some(arena) = taken else { break };
@@ -69,6 +71,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     books.arenas.remove(arena.origin_bytes);
                 } else {
                     // It is still the device's range, and idle.
+                    books.arenas.replace(arena.with(
+                        arena.size_bytes,
+                        arena.stretch,
+                        Claim::Nothing,
+                    ));
                     self.shared.add_to_hub(arena.stretch);
                 }
             });

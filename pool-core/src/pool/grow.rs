@@ -1,17 +1,16 @@
-//! Arenas: taken from the device, and given back.
+//! Growth when a request needs it: which way, by how much, and by one thread at a time.
 
-use alloc::sync::Arc;
 use core::num::NonZeroUsize;
 
-use super::arenas::{Arena, WINDOW_BYTES, stretch_of};
+use super::arenas::{Kind, WINDOW_BYTES};
 use super::asker::Asker;
 use super::books::Books;
-use super::error::PoolError;
 use super::help::Plea;
-use super::inner::{Failed, Inner};
-use crate::device::{Call, Capabilities, Device};
+use super::inner::Inner;
+use super::policy::{Growth, Preallocation, Steps, Way};
+use crate::device::{Capabilities, Device};
 use crate::sync::{nap, pause};
-use crate::threads::{HUB, Owner, Threads};
+use crate::threads::{HUB, Threads};
 
 /// How often a thread looks whether another's growth is over before it naps in between.
 const SHORT_PAUSES: u32 = 1 << 10;
@@ -21,102 +20,59 @@ const SHORT_PAUSES: u32 = 1 << 10;
 const MOST_NAPS: u32 = 1 << 11;
 const MOST_BLIND_NAPS: u32 = 1 << 7;
 
+/// How much more is wanted, and at least needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) bytes: u64,
+    pub(super) least_bytes: u64,
+    pub(super) kind: Kind,
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// The arena that a pool starts with.
-    pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
-        let limit = self.with_books(|books| books.limit_bytes).unwrap_or(u64::MAX);
-        let size_bytes = size_bytes.min(limit);
-        if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
-            return Ok(());
+    /// Takes more from the device, in the ways and as much as the policy says, and less if it refuses,
+    /// down to what the request needs.
+    pub(super) fn grow(&self, plea: &mut Plea<'_, D>) -> bool {
+        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+            return false;
         }
-        if self.add_arena(size_bytes, HUB)? { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
-    }
-
-    /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
-    /// does not allow those.
-    fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
-        self.with_books(|books| {
-            let room = match books.limit_bytes {
-                Some(limit) => limit.saturating_sub(books.reserved_bytes),
-                None => u64::MAX - books.reserved_bytes,
-            };
-            let bytes = wanted_bytes.min(room);
-            if bytes < least_bytes {
-                return None;
-            }
-            books.reserved_bytes += bytes;
-            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
-            Some(bytes)
-        })
-    }
-
-    pub(super) fn unreserve(&self, bytes: u64) {
-        self.with_books(|books| books.reserved_bytes -= bytes);
-    }
-
-    /// Takes an arena of so many bytes, which are set aside for it, from the device, and gives it
-    /// to a space. False if the host or the space of offsets has no room for it.
-    fn add_arena(&self, size_bytes: u64, space: Owner) -> Result<bool, Failed<D>> {
-        self.counters.allocations.add_shared(1);
-        let growable = self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE);
-        let range = if growable {
-            self.call(Call::Allocate, |device| device.allocate(size_bytes)).map(Some)
-        } else {
-            self.call_outside_captures(Call::Allocate, |device| device.allocate(size_bytes))
-        };
-        let range = match range {
-            Ok(Some(range)) => range,
-            Ok(None) => {
-                self.unreserve(size_bytes);
-                return Ok(false);
-            }
-            Err(failed) => {
-                self.unreserve(size_bytes);
-                return Err(failed);
-            }
-        };
-        let address = self.device.address(&range).unwrap_or(0);
-        // By value until it is entered, so that it can go back.
-        let refused =
-            self.with_books(|books| self.enter_arena(books, range, address, size_bytes, space));
-        let Some(range) = refused else { return Ok(true) };
-        // If that fails, nobody knows it: it is lost, and what was set aside for it with it.
-        self.give_back(&range, size_bytes)?;
-        Ok(false)
-    }
-
-    /// Enters an arena; the range again if there is no room.
-    fn enter_arena(
-        &self,
-        books: &mut Books<D>,
-        range: D::Range,
-        address: u64,
-        size_bytes: u64,
-        space: Owner,
-    ) -> Option<D::Range> {
-        let Some(origin_bytes) = books.arenas.place(size_bytes, address) else {
-            return Some(range);
-        };
-        let Some(stretch) = stretch_of(self.shared.shape(), origin_bytes, size_bytes) else {
-            return Some(range);
-        };
-        let arena = Arc::new(Arena { range, size_bytes, origin_bytes, stretch });
-        books.is_misaligned |= !address.is_multiple_of(self.shared.shape().bytes(1));
-        let entered = books.arenas.enter(arena) && {
-            if space == HUB {
-                self.shared.add_to_hub(stretch)
-            } else {
-                self.shared.add_lent(space, stretch)
-            }
-        };
-        if !entered {
-            let arena = books.arenas.remove(origin_bytes)?;
-            return Arc::into_inner(arena).map(|arena| arena.range);
+        let Some(need_bytes) = self.need_of(plea) else { return false };
+        let me = T::thread_number();
+        if self.await_growth(me) {
+            plea.again = true;
+            return true;
         }
-        if self.capabilities.contains(Capabilities::ADDRESSES) {
-            self.addresses.note(origin_bytes, size_bytes, address);
+        let order = self.with_books(|books| books.growth.order);
+        let grown = order.into_iter().any(|way| match way {
+            Way::InPlace => self.grow_in_place(plea, need_bytes),
+            Way::Overflow => self.overflow(plea, need_bytes),
+            Way::Migration | Way::Never => false,
+        });
+        self.end_growth(me);
+        if grown {
+            self.counters.growths.add_shared(1);
         }
-        None
+        grown
+    }
+
+    /// Another arena.
+    fn overflow(&self, plea: &mut Plea<'_, D>, need_bytes: u64) -> bool {
+        let wanted = self.with_books(|books| books.next_step(need_bytes));
+        let space = match plea.asker {
+            // Memory that nothing was ever queued for.
+            Asker::Captured { .. } | Asker::Nobody => plea.space,
+            Asker::Known { .. } | Asker::Raw { .. } => HUB,
+        };
+        self.add_arenas_down_from(wanted, space, &mut plea.failure)
+    }
+
+    /// An arena that is longer than it was, where the device can do that: for who can wait for
+    /// what lies before the new part.
+    fn grow_in_place(&self, plea: &mut Plea<'_, D>, need_bytes: u64) -> bool {
+        if plea.asker.waits().is_none() {
+            return false;
+        }
+        let wanted = self.with_books(|books| books.next_step(need_bytes));
+        self.extend_by(wanted, &mut plea.failure)
     }
 
     /// Bytes of an arena that certainly holds a request.
@@ -129,46 +85,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let misaligned = self.with_books(|books| books.is_misaligned);
         let slack = slack + if misaligned { granule } else { 0 };
         size_bytes.checked_add(slack)
-    }
-
-    /// Takes more from the device: as much as the policy says, and less if it refuses, down to
-    /// what the request needs.
-    pub(super) fn grow(&self, plea: &mut Plea<'_, D>) -> bool {
-        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
-            return false;
-        }
-        let Some(need) = self.need_of(plea) else { return false };
-        let page = need.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(need);
-        let mut wanted = self.with_books(|books| books.growth.floor_bytes).max(page);
-        let space = match plea.asker {
-            // Memory that nothing was ever queued for.
-            Asker::Captured { .. } | Asker::Nobody => plea.space,
-            Asker::Known { .. } | Asker::Raw { .. } => HUB,
-        };
-        let me = T::thread_number();
-        if self.await_growth(me) {
-            plea.again = true;
-            return true;
-        }
-        let grown = loop {
-            let Some(bytes) = self.reserve(wanted, need) else { break false };
-            // Better not asked of the device than given back.
-            if self.with_books(|books| books.arenas.place(bytes, 0)).is_none() {
-                self.unreserve(bytes);
-                break false;
-            }
-            let added = self.add_arena(bytes, space);
-            match plea.note(added) {
-                Some(true) => break true,
-                None if bytes > need && !self.is_poisoned() => wanted = (bytes / 2).max(need),
-                Some(false) | None => break false,
-            }
-        };
-        self.end_growth(me);
-        if grown {
-            self.counters.growths.add_shared(1);
-        }
-        grown
     }
 
     /// Waits for an arena that another thread is getting, which may be enough for this one too.
@@ -197,12 +113,79 @@ impl<D: Device, T: Threads> Inner<D, T> {
         false
     }
 
+    /// As [`await_growth`](Self::await_growth) without the wait: false if another thread grows.
+    pub(super) fn begin_growth(&self, me: Option<NonZeroUsize>) -> bool {
+        self.with_books(|books| {
+            let nobody = books.growers.is_empty();
+            if nobody {
+                books.growers.push(me);
+            }
+            nobody
+        })
+    }
+
     /// Says that what [`await_growth`](Self::await_growth) began is over.
-    fn end_growth(&self, me: Option<NonZeroUsize>) {
+    pub(super) fn end_growth(&self, me: Option<NonZeroUsize>) {
         self.with_books(|books| {
             if let Some(place) = books.growers.iter().position(|&grower| grower == me) {
                 books.growers.swap_remove(place);
             }
         });
+    }
+}
+
+impl<D: Device> Books<D> {
+    /// How much to take for a request that needs so much.
+    fn next_step(&self, need_bytes: u64) -> Wanted {
+        let step_bytes = self.growth.step_bytes(self.reserved_bytes, need_bytes);
+        let base_bytes = match self.preallocation {
+            Preallocation::OnDemand { base_bytes } if self.arenas.len() == 0 => base_bytes,
+            _ => 0,
+        };
+        let (bytes, kind) = if base_bytes >= step_bytes.max(need_bytes) {
+            (base_bytes, Kind::Base)
+        } else if need_bytes > step_bytes {
+            (need_bytes, if base_bytes > 0 { Kind::Base } else { Kind::Single })
+        } else {
+            (step_bytes, if base_bytes > 0 { Kind::Base } else { Kind::Step })
+        };
+        Wanted { bytes, least_bytes: need_bytes, kind }
+    }
+}
+
+impl Growth {
+    /// How much is taken at a time, whatever a request needs beyond it.
+    pub(super) fn step_bytes(&self, reserved_bytes: u64, need_bytes: u64) -> u64 {
+        let ceiling_bytes = self.ceiling_bytes.max(self.floor_bytes);
+        match self.steps {
+            Steps::Fixed => self.floor_bytes,
+            Steps::Doubling => reserved_bytes.clamp(self.floor_bytes, ceiling_bytes),
+            Steps::AsRequested => need_bytes
+                .checked_next_multiple_of(WINDOW_BYTES)
+                .unwrap_or(need_bytes)
+                .clamp(self.floor_bytes, ceiling_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn steps_keep_to_floor_and_ceiling() {
+        let growth = Growth { floor_bytes: 8 * MIB, ceiling_bytes: 100 * MIB, ..Growth::new() };
+        let step = |steps, reserved, need| {
+            Growth { steps, ..growth }.step_bytes(reserved * MIB, need) / MIB
+        };
+        assert_eq!([0, 50, 500].map(|reserved| step(Steps::Fixed, reserved, MIB)), [8; 3]);
+        let doubled = [0, 50, 500].map(|reserved| step(Steps::Doubling, reserved, MIB));
+        assert_eq!(doubled, [8, 50, 100]);
+        let asked = [1, 8 * MIB + 1, 500 * MIB].map(|need| step(Steps::AsRequested, 0, need));
+        assert_eq!(asked, [8, 10, 100]);
+        let crossed = Growth { ceiling_bytes: 0, ..growth };
+        assert_eq!(crossed.step_bytes(0, 0), 8 * MIB);
     }
 }

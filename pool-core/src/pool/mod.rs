@@ -9,7 +9,7 @@
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
-//! | `grow`, `giveback`, `arenas` | memory that comes from the device and goes back |
+//! | `grow`, `extend`, `giveback`, `arenas` | memory that comes from the device and goes back |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -45,6 +45,7 @@ mod capture;
 mod config;
 mod end;
 mod error;
+mod extend;
 mod fence;
 mod free;
 mod gather;

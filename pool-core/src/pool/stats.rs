@@ -22,6 +22,8 @@ pub struct DeviceCalls {
     pub host_waits: u64,
     /// Arenas asked for, with success or not.
     pub allocations: u64,
+    /// Arenas to be made longer, with success or not.
+    pub extensions: u64,
     /// Arenas given back, with success or not.
     pub frees: u64,
 }
@@ -35,6 +37,7 @@ impl DeviceCalls {
             + self.device_waits
             + self.host_waits
             + self.allocations
+            + self.extensions
             + self.frees
     }
 }
@@ -98,6 +101,7 @@ pub(super) struct Counters {
     pub(super) device_waits: Counter,
     pub(super) host_waits: Counter,
     pub(super) allocations: Counter,
+    pub(super) extensions: Counter,
     pub(super) frees: Counter,
     pub(super) steals: Counter,
     pub(super) growths: Counter,
@@ -163,6 +167,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 device_waits: counters.device_waits.get(),
                 host_waits: counters.host_waits.get(),
                 allocations: counters.allocations.get(),
+                extensions: counters.extensions.get(),
                 frees: counters.frees.get(),
             },
             steals: counters.steals.get(),

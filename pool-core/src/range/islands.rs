@@ -180,6 +180,44 @@ impl<S: Storage> OffsetAllocator<S> {
         Ok(())
     }
 
+    /// Makes an island longer by what lies behind it, of which nothing is owned: a free run, or a
+    /// longer one. Islands keep their first granule here, whatever is lent of them.
+    ///
+    /// Linear in the nodes and in the island's pieces.
+    pub(crate) fn lengthen(&mut self, island: Stretch, more: u64) -> Result<(), Metadata> {
+        let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
+        self.table.require(1).or_else(|missing| {
+            let replenished = self.table.storage.replenish(&self.shape, missing);
+            if replenished { Ok(()) } else { Err(missing) }
+        })?;
+        let end = u64::from(island.start) + island.len;
+        let head =
+            self.table.heads().find(|&head| self.table.storage.node(head).start == island.start);
+        let last = head.and_then(|head| self.table.chain_from(head).last());
+        match last.filter(|&last| self.table.storage.node(last).end() == end) {
+            Some(last) => runs.lengthen(&mut self.table, last, more),
+            // Its end is no piece of this one: then what is new is an island of its own.
+            None => {
+                let run = Node::piece(State::Free, end as u32, more);
+                let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
+                runs.index(&mut self.table.storage, run);
+            }
+        }
+        self.note_islands(more, 0);
+        Ok(())
+    }
+
+    /// Granules of the free run at the end of an island.
+    pub(crate) fn free_tail_of(&self, island: Stretch) -> u64 {
+        let end = u64::from(island.start) + island.len;
+        let nodes = (0..self.table.touched()).map(|node| self.table.storage.node(node));
+        nodes
+            .filter(|node| node.state() == State::Free && node.end() == end)
+            .map(Node::len)
+            .next()
+            .unwrap_or(0)
+    }
+
     /// Makes a stretch, of which nothing is owned, an island that is lent: the node of the live
     /// block that stands for it.
     pub(crate) fn adopt_lent(&mut self, stretch: Stretch) -> Result<u32, Metadata> {
@@ -378,6 +416,28 @@ mod tests {
         assert_eq!(island.len, 4096);
         islands.verify().unwrap();
         assert_eq!(islands.owned_granules(), Some(4096));
+    }
+
+    #[test]
+    fn an_island_grows_at_its_end_whatever_lies_there() {
+        let mut islands = OffsetAllocator::of_islands(&config().spans(Spans::Off)).unwrap();
+        let island = |len| Stretch { start: 100, len };
+        islands.adopt(island(50)).unwrap();
+        islands.adopt(Stretch { start: 1000, len: 50 }).unwrap();
+        assert_eq!(islands.free_tail_of(island(50)), 50);
+        islands.lengthen(island(50), 30).unwrap();
+        islands.verify().unwrap();
+        let mut get =
+            |granules: u64| islands.serve(&Request::new(granules * 256)).unwrap().unwrap();
+        let (_other, whole) = (get(50), get(80));
+        assert_eq!(islands.free_tail_of(island(80)), 0);
+        islands.lengthen(island(80), 20).unwrap();
+        islands.verify().unwrap();
+        assert_eq!((islands.free_tail_of(island(100)), islands.longest_run()), (20, 20));
+        islands.free(whole.handle()).unwrap();
+        assert_eq!(islands.longest_run(), 100);
+        assert!(islands.take_island(island(100)));
+        islands.verify().unwrap();
     }
 
     #[test]

@@ -326,6 +326,20 @@ impl Runs {
         Ok(())
     }
 
+    /// Adds granules behind a piece that is the last of its chain. The caller has made sure of a
+    /// node.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn lengthen<S: Tables>(&mut self, table: &mut Table<S>, last: u32, more: u64) {
+        let piece = table.storage.node(last);
+        let (start, len, end) = (piece.start, piece.len(), piece.end());
+        if piece.state() == State::Free {
+            self.change(&mut table.storage, last, start, len + more);
+        } else {
+            let run = table.insert_after(last, Node::piece(State::Free, end as u32, more));
+            self.index(&mut table.storage, run);
+        }
+    }
+
     /// Takes granules away from the end, which is free for at least that long.
     pub(crate) fn shrink<S: Tables>(&mut self, table: &mut Table<S>, less: u64) {
         let last = table.chain.last;

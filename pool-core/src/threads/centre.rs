@@ -384,12 +384,26 @@ impl<T: Threads> Centre<T> {
     fn note_use(&self, guard: &mut Shard, shard: u32) {
         if self.by_owner {
             // One owner's peak is exact; how several add up is looked at off the way of a hit.
+            let now = guard.used_granules();
+            guard.seen_granules = guard.seen_granules.max(now);
             if let Some(used) = self.used.get(shard as usize) {
-                used.0.set(guard.used_granules());
+                used.0.set(now);
             }
         } else if self.several.get() != 0 {
             self.note_use_of_several(guard, shard);
         }
+    }
+
+    /// What each owner's shard had in use at most since the last look, in granules, added up.
+    pub(crate) fn take_high(&self) -> u64 {
+        (0..self.made.get() as u32)
+            .filter(|&shard| self.has(shard))
+            .map(|shard| {
+                let mut guard = self.lock(shard);
+                let now = guard.used_granules();
+                core::mem::replace(&mut guard.seen_granules, now).max(now)
+            })
+            .sum()
     }
 
     fn note_use_of_several(&self, guard: &mut Shard, shard: u32) {

@@ -18,7 +18,7 @@ pub(crate) struct Shard {
     /// Times that the lock was taken, and those when it had to be waited for.
     pub(crate) locks: u64,
     pub(crate) waits: u64,
-    /// Granules in use when the peak was last looked at.
+    /// Granules in use when the peak was last looked at; of an owner's shard, the most since then.
     pub(crate) seen_granules: u64,
 }
 

@@ -249,6 +249,22 @@ impl<T: Threads> SharedAllocator<T> {
         given
     }
 
+    /// Makes an arena of the hub longer. False for want of metadata.
+    pub(crate) fn lengthen(&self, arena: Stretch, more: u64) -> bool {
+        self.inner().centre.lock(RANGE).range.lengthen(arena, more).is_ok()
+    }
+
+    /// Bytes that are free in the hub at the end of an arena.
+    pub(crate) fn free_tail_bytes(&self, arena: Stretch) -> u64 {
+        self.shape().bytes(self.inner().centre.lock(RANGE).range.free_tail_of(arena))
+    }
+
+    /// Bytes that were certainly enough since the last look: the most that each space gave out at
+    /// once, added up. What is given out now is where the next look begins.
+    pub(crate) fn take_high_bytes(&self) -> u64 {
+        self.shape().bytes(self.inner().centre.take_high())
+    }
+
     /// Takes an arena out of the hub, if all of it is there and free.
     pub(crate) fn take_arena(&self, arena: Stretch) -> bool {
         self.inner().centre.lock(RANGE).range.take_island(arena)

@@ -35,6 +35,8 @@ impl Way {
     pub(crate) fn device(&self) -> SimConfig {
         // Tables are as large as the memory could be.
         let config = SimConfig::new().pacing(self.pacing).memory_bytes(GIB);
+        // Arenas stay as they are, as most devices have them.
+        let config = config.without(Capabilities::EXTEND);
         if self.ids { config } else { config.without(Capabilities::STREAM_IDS) }
     }
 

@@ -99,6 +99,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         stream_ids: device / 16 % 4 != 0,
         grows_in_capture: flags % 4 == 0,
         free_waits: flags / 4 % 8 == 0,
+        extends: start / 4 % 4 == 0,
         lists_streams: flags / 32 % 4 != 0,
         abrupt_end: flags / 128 == 1,
         pace: self::pace(pace),

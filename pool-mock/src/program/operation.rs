@@ -27,6 +27,8 @@ pub struct Shape {
     pub grows_in_capture: bool,
     /// Whether freeing a range waits for all work.
     pub free_waits: bool,
+    /// Whether it makes ranges longer.
+    pub extends: bool,
     /// Whether it can tell its streams.
     pub lists_streams: bool,
     /// When work runs.

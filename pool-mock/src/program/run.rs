@@ -216,6 +216,9 @@ impl Run {
         if shape.grows_in_capture {
             config = config.with(Capabilities::GROWS_IN_CAPTURE);
         }
+        if !shape.extends {
+            config = config.without(Capabilities::EXTEND);
+        }
         if shape.free_waits {
             config = config.with(Capabilities::FREE_WAITS);
         }

@@ -1,0 +1,239 @@
+//! Memory that comes from the device: as an arena, or as more of one.
+
+use alloc::sync::Arc;
+
+use super::arenas::{Arena, Claim, Kind, stretch_of};
+use super::books::Books;
+use super::error::PoolError;
+use super::grow::Wanted;
+use super::inner::{Failed, Inner, keep};
+use crate::device::{Call, Capabilities, Device};
+use crate::range::Stretch;
+use crate::threads::{HUB, Owner, Threads};
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Memory that the pool is to have before anyone asks, as an arena of its own.
+    pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
+        let limit = self.with_books(|books| books.limit_bytes).unwrap_or(u64::MAX);
+        let size_bytes = size_bytes.min(limit);
+        if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
+            return Ok(());
+        }
+        let added = self.add_arena(size_bytes, HUB, Kind::Base)?;
+        if added { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
+    }
+
+    /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
+    /// does not allow those.
+    pub(super) fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
+        self.with_books(|books| {
+            let bytes = wanted_bytes.min(books.room_bytes());
+            if bytes < least_bytes {
+                return None;
+            }
+            books.reserved_bytes += bytes;
+            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
+            Some(bytes)
+        })
+    }
+
+    pub(super) fn unreserve(&self, bytes: u64) {
+        self.with_books(|books| books.reserved_bytes -= bytes);
+    }
+
+    /// Takes an arena, of half the bytes each time that the device refuses, down to the least.
+    pub(super) fn add_arenas_down_from(
+        &self,
+        wanted: Wanted,
+        space: Owner,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
+        let Wanted { mut bytes, least_bytes, kind } = wanted;
+        while let Some(reserved_bytes) = self.reserve(bytes, least_bytes) {
+            // Better not asked of the device than given back.
+            if self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_none() {
+                self.unreserve(reserved_bytes);
+                return false;
+            }
+            match self.add_arena(reserved_bytes, space, kind) {
+                Ok(added) => return added,
+                Err(failed) => keep(failure, failed),
+            }
+            if reserved_bytes <= least_bytes || self.is_poisoned() {
+                return false;
+            }
+            bytes = (reserved_bytes / 2).max(least_bytes);
+        }
+        false
+    }
+
+    /// Makes an arena longer, by half the bytes each time that the device refuses, down to what
+    /// is missing. False if it cannot, or no arena has the offsets behind it to itself.
+    pub(super) fn extend_by(&self, wanted: Wanted, failure: &mut Option<Failed<D>>) -> bool {
+        if !self.capabilities.contains(Capabilities::EXTEND) {
+            return false;
+        }
+        let mut bytes = wanted.bytes;
+        while let Some((arena, more_bytes, least_bytes)) = self.claim_behind(bytes, wanted) {
+            match self.extend(&arena, more_bytes) {
+                Ok(extended) => return extended,
+                Err(failed) => keep(failure, failed),
+            }
+            if more_bytes <= least_bytes || self.is_poisoned() {
+                return false;
+            }
+            bytes = (more_bytes / 2).max(least_bytes);
+        }
+        false
+    }
+
+    /// Chooses an arena that can be longer, the one with most that is free at its end, and claims
+    /// the offsets behind it. How many, and how many are needed.
+    fn claim_behind(&self, bytes: u64, wanted: Wanted) -> Option<(Arc<Arena<D>>, u64, u64)> {
+        let granule = self.shared.shape().bytes(1);
+        self.with_books(|books| {
+            let extensible = books.arenas.iter().filter(|arena| arena.claim == Claim::Nothing);
+            let (arena, tail_bytes, behind_bytes) = extensible
+                .map(|arena| {
+                    let tail_bytes = self.shared.free_tail_bytes(arena.stretch);
+                    (arena.clone(), tail_bytes, books.arenas.room_behind(arena))
+                })
+                .filter(|&(_, tail_bytes, behind_bytes)| {
+                    behind_bytes.saturating_add(tail_bytes) >= wanted.least_bytes
+                        && behind_bytes > 0
+                })
+                .max_by_key(|&(_, tail_bytes, _)| tail_bytes)?;
+            let least_bytes = wanted.least_bytes.saturating_sub(tail_bytes).max(granule);
+            // What a request larger than a step needs is exactly that.
+            let bytes = if wanted.kind == Kind::Single { least_bytes } else { bytes };
+            let room_bytes = books.room_bytes().min(behind_bytes);
+            let more_bytes = bytes.max(least_bytes).min(room_bytes) & !(granule - 1);
+            if more_bytes < least_bytes {
+                return None;
+            }
+            books.reserved_bytes += more_bytes;
+            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
+            let claimed = arena.with(arena.size_bytes, arena.stretch, Claim::Longer(more_bytes));
+            books.arenas.replace(claimed);
+            Some((arena, more_bytes, least_bytes))
+        })
+    }
+
+    /// Makes an arena longer by what was claimed and set aside for it.
+    fn extend(&self, arena: &Arena<D>, more_bytes: u64) -> Result<bool, Failed<D>> {
+        self.counters.extensions.add_shared(1);
+        let to_bytes = arena.size_bytes + more_bytes;
+        let extended = self.call_growing(Call::Extend, |device| {
+            device.extend(&arena.range, arena.size_bytes, to_bytes)
+        });
+        if !matches!(extended, Ok(Some(()))) {
+            self.with_books(|books| {
+                books.reserved_bytes -= more_bytes;
+                books.arenas.replace(arena.with(arena.size_bytes, arena.stretch, Claim::Nothing));
+            });
+            return extended.map(|_| false);
+        }
+        let address = self.device.address(&arena.range).unwrap_or(0);
+        Ok(self.with_books(|books| {
+            let shape = self.shared.shape();
+            let stretch = stretch_of(shape, arena.origin_bytes, to_bytes).unwrap_or(arena.stretch);
+            let more = stretch.len - arena.stretch.len;
+            // Without metadata the arena is longer, and what is new lies idle until it goes back.
+            let entered = more > 0 && self.shared.lengthen(arena.stretch, more);
+            let stretch = if entered { stretch } else { arena.stretch };
+            books.arenas.replace(arena.with(to_bytes, stretch, Claim::Nothing));
+            if entered && self.capabilities.contains(Capabilities::ADDRESSES) {
+                self.addresses.note(arena.origin_bytes, to_bytes, address);
+            }
+            entered
+        }))
+    }
+
+    /// Makes a call that takes memory of the device; none during a capture, unless the device can.
+    fn call_growing<R>(
+        &self,
+        call: Call,
+        make: impl FnOnce(&D) -> Result<R, crate::device::Failure<D::Error>>,
+    ) -> Result<Option<R>, Failed<D>> {
+        if self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+            self.call(call, make).map(Some)
+        } else {
+            self.call_outside_captures(call, make)
+        }
+    }
+
+    /// Takes an arena of so many bytes, which are set aside for it, from the device, and gives it
+    /// to a space. False if the host or the space of offsets has no room for it.
+    pub(super) fn add_arena(
+        &self,
+        size_bytes: u64,
+        space: Owner,
+        kind: Kind,
+    ) -> Result<bool, Failed<D>> {
+        self.counters.allocations.add_shared(1);
+        let range = match self.call_growing(Call::Allocate, |device| device.allocate(size_bytes)) {
+            Ok(Some(range)) => Arc::new(range),
+            Ok(None) => {
+                self.unreserve(size_bytes);
+                return Ok(false);
+            }
+            Err(failed) => {
+                self.unreserve(size_bytes);
+                return Err(failed);
+            }
+        };
+        let address = self.device.address(&range).unwrap_or(0);
+        let entered = self.with_books(|books| {
+            let shape = self.shared.shape();
+            let origin_bytes = books.arenas.place(size_bytes, address)?;
+            let stretch = stretch_of(shape, origin_bytes, size_bytes)?;
+            let (range, claim) = (range.clone(), Claim::Nothing);
+            let arena = Arena { range, size_bytes, origin_bytes, stretch, kind, claim };
+            self.enter_arena(books, arena, address, space).then_some(())
+        });
+        if entered.is_some() {
+            return Ok(true);
+        }
+        // If that fails, nobody knows it: it is lost, and what was set aside for it with it.
+        self.give_back(&range, size_bytes)?;
+        Ok(false)
+    }
+
+    /// Enters an arena; false if there is no room.
+    fn enter_arena(
+        &self,
+        books: &mut Books<D>,
+        arena: Arena<D>,
+        address: u64,
+        space: Owner,
+    ) -> bool {
+        let Arena { size_bytes, origin_bytes, stretch, .. } = arena;
+        books.is_misaligned |= !address.is_multiple_of(self.shared.shape().bytes(1));
+        if !books.arenas.enter(Arc::new(arena)) {
+            return false;
+        }
+        if !self.give_arena(space, stretch) {
+            books.arenas.remove(origin_bytes);
+            return false;
+        }
+        if self.capabilities.contains(Capabilities::ADDRESSES) {
+            self.addresses.note(origin_bytes, size_bytes, address);
+        }
+        true
+    }
+
+    fn give_arena(&self, space: Owner, stretch: Stretch) -> bool {
+        if space == HUB {
+            self.shared.add_to_hub(stretch)
+        } else {
+            self.shared.add_lent(space, stretch)
+        }
+    }
+}
+
+impl<D: Device> Books<D> {
+    /// How much more the limit allows.
+    pub(super) fn room_bytes(&self) -> u64 {
+        self.limit_bytes.unwrap_or(u64::MAX).saturating_sub(self.reserved_bytes)
+    }
+}
