@@ -7,6 +7,7 @@ use core::num::NonZeroUsize;
 use hashbrown::HashMap;
 
 use super::arenas::Arenas;
+use super::decline::Decline;
 use super::fence::{Shared, add_fence};
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
@@ -123,6 +124,11 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growers: Vec<Option<NonZeroUsize>>,
     /// Calls of the device under way that a capture forbids.
     pub(crate) uncapturable: u32,
+    /// What is left of the preallocation for later.
+    pub(crate) left_to_warm_bytes: u64,
+    /// What was reserved when the device had no more for growth ahead of need.
+    pub(crate) refused_ahead_at: u64,
+    pub(crate) decline: Decline,
     /// Whether a range began at an address that is no granule's.
     pub(crate) is_misaligned: bool,
     /// Where the next poll begins among all fences.
@@ -159,6 +165,9 @@ impl<D: Device> Books<D> {
             captures: Vec::new(),
             growers: Vec::new(),
             uncapturable: 0,
+            left_to_warm_bytes: 0,
+            refused_ahead_at: 0,
+            decline: Decline::default(),
             is_misaligned: false,
             polled: 0,
             graphs: HashMap::new(),

@@ -45,7 +45,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives arenas back that are wholly in the hub and free, while more than so many bytes stay.
     /// One of which a part waits for work stays.
     pub(super) fn release_idle(&self, keep_bytes: u64, failure: &mut Option<Failed<D>>) -> Trimmed {
-        let mut trimmed = Trimmed::default();
+        let released_bytes = self.release_arenas(failure, |books, arena, _| {
+            books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
+        });
+        Trimmed { released_bytes, pending_bytes: self.pending_bytes(keep_bytes) }
+    }
+
+    /// Gives arenas back that are wholly in the hub and free, of which nothing waits, and that are
+    /// wanted, given what has gone back before. How many bytes went.
+    pub(super) fn release_arenas(
+        &self,
+        failure: &mut Option<Failed<D>>,
+        is_wanted: impl Fn(&Books<D>, &Arena<D>, u64) -> bool,
+    ) -> u64 {
+        let mut released_bytes = 0;
         loop {
             let taken = self.with_books(|books| {
                 if books.is_capturing() {
@@ -53,7 +66,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 let idle = books.arenas.iter().find(|arena| {
                     arena.claim == Claim::Nothing
-                        && books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
+                        && is_wanted(books, arena, released_bytes)
                         && (Self::is_clean(books, arena) || RELEASES_EARLY)
                         && self.shared.take_arena(arena.stretch)
                 })?;
@@ -85,10 +98,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 break;
             }
-            trimmed.released_bytes += arena.size_bytes;
+            released_bytes += arena.size_bytes;
         }
-        trimmed.pending_bytes = self.pending_bytes(keep_bytes);
-        trimmed
+        released_bytes
     }
 
     /// Whether nothing of an arena in the hub waits for work.
@@ -97,7 +109,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Bytes of idle arenas that would go back if nothing waited.
-    fn pending_bytes(&self, keep_bytes: u64) -> u64 {
+    pub(super) fn pending_bytes(&self, keep_bytes: u64) -> u64 {
         self.with_books(|books| {
             let capturing = books.is_capturing();
             let idle = books.arenas.iter().filter(|arena| {

@@ -122,7 +122,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books: Lock::new(books),
             counters: Counters::default(),
         };
-        if first_bytes > 0 && !matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
+        if matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
+            // With the first request.
+        } else if settings.warms_later {
+            inner.with_books(|books| books.left_to_warm_bytes = first_bytes);
+        } else if first_bytes > 0 {
             inner.preallocate(first_bytes)?;
         }
         Ok(inner)

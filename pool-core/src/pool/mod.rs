@@ -9,7 +9,8 @@
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
-//! | `grow`, `extend`, `giveback`, `arenas` | memory that comes from the device and goes back |
+//! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
+//! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -36,6 +37,7 @@
     reason = "a hit is a few dozen instructions, which calls would double"
 )]
 
+mod ahead;
 mod allocator;
 mod arenas;
 mod asker;
@@ -43,6 +45,8 @@ mod books;
 mod calls;
 mod capture;
 mod config;
+mod decay;
+mod decline;
 mod end;
 mod error;
 mod extend;
@@ -70,6 +74,7 @@ mod upkeep;
 mod verify;
 mod waits;
 
+pub use ahead::Warmed;
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};

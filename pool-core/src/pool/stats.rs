@@ -85,8 +85,10 @@ pub struct PoolStats {
     pub calls: DeviceCalls,
     /// Stretches that went from one stream to another behind a fence.
     pub steals: u64,
-    /// Arenas added after the start.
+    /// Times that the pool grew after the start.
     pub growths: u64,
+    /// Of these, before the memory was needed.
+    pub growths_ahead: u64,
     /// From free to reuse, of blocks that had to wait.
     pub latency: Latency,
     /// What the layer of threads did.
@@ -105,6 +107,7 @@ pub(super) struct Counters {
     pub(super) frees: Counter,
     pub(super) steals: Counter,
     pub(super) growths: Counter,
+    pub(super) growths_ahead: Counter,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
     parcels: Counter,
@@ -172,6 +175,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             },
             steals: counters.steals.get(),
             growths: counters.growths.get(),
+            growths_ahead: counters.growths_ahead.get(),
             latency: Latency {
                 parcels: counters.parcels.get(),
                 total: Duration::from_nanos(counters.waited.get()),

@@ -6,6 +6,7 @@ use super::Pool;
 use super::error::PoolError;
 use super::giveback::Trimmed;
 use super::inner::{Failed, Inner};
+use super::policy::Growth;
 use crate::device::Device;
 use crate::threads::Threads;
 
@@ -20,16 +21,27 @@ pub struct Reclaimed {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
+    fn tick(&self) -> Result<Reclaimed, PoolError<D::Error>> {
+        let mut failure = None;
+        let reclaimed = self.take_back(&mut failure)?;
+        self.give_back_idle(self.counters.last_tick(), &mut failure);
+        self.grow_ahead(&mut failure);
+        check(failure, reclaimed)
+    }
+
     fn reclaim(&self) -> Result<Reclaimed, PoolError<D::Error>> {
+        let mut failure = None;
+        let reclaimed = self.take_back(&mut failure)?;
+        check(failure, reclaimed)
+    }
+
+    fn take_back(&self, failure: &mut Option<Failed<D>>) -> Result<Reclaimed, PoolError<D::Error>> {
         self.check_alive()?;
         let before = self.with_books(|books| books.deferred().1);
-        let mut failure = None;
         self.take_due();
-        self.drain(&mut failure);
+        self.drain(failure);
         let after = self.with_books(|books| books.deferred().1);
-        let reclaimed =
-            Reclaimed { freed_bytes: before.saturating_sub(after), deferred_bytes: after };
-        check(failure, reclaimed)
+        Ok(Reclaimed { freed_bytes: before.saturating_sub(after), deferred_bytes: after })
     }
 }
 
@@ -68,8 +80,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.inner().reclaim()
     }
 
-    /// What is to be done now and then, off the way of requests: reads the device's clock, and
-    /// takes back what is done.
+    /// What is to be done now and then, off the way of requests: reads the device's clock, takes
+    /// back what is done, gives back what is idle as [`Reclaim`](crate::policy::Reclaim) says, and
+    /// grows [ahead of need](crate::policy::Ahead).
     ///
     /// # Errors
     ///
@@ -88,7 +101,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
         if let Some(now) = self.inner().device.now() {
             self.inner().counters.set_tick(now);
         }
-        self.reclaim()
+        self.inner().tick()
     }
 
     /// The same at a time that the caller knows, for devices without a clock. It never runs
@@ -109,7 +122,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// ```
     pub fn tick_at(&self, now: Duration) -> Result<Reclaimed, PoolError<D::Error>> {
         self.inner().counters.set_tick(now);
-        self.reclaim()
+        self.inner().tick()
     }
 
     /// Empties the caches of all threads: their blocks go back to the spaces that they are of.
@@ -178,6 +191,33 @@ impl<D: Device, T: Threads> Pool<D, T> {
         let mut failure: Option<Failed<D>> = None;
         let trimmed = self.inner().trim(keep_bytes, wait, &mut failure);
         check(failure, trimmed)
+    }
+
+    /// Changes how the pool grows, from now on.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::{Growth, Steps};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// pool.set_growth(Growth { steps: Steps::Doubling, ..pool.growth() });
+    /// assert_eq!(pool.growth().steps, Steps::Doubling);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn set_growth(&self, growth: Growth) {
+        self.inner().with_books(|books| books.growth = growth);
+    }
+
+    /// How the pool grows.
+    ///
+    /// # Example
+    ///
+    /// See [`set_growth`](Self::set_growth).
+    #[must_use]
+    pub fn growth(&self) -> Growth {
+        self.inner().with_books(|books| books.growth)
     }
 
     /// Sets the most bytes that the pool may reserve, from now on. If it has more, idle arenas are

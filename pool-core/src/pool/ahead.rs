@@ -1,0 +1,135 @@
+//! Growth before memory is needed, and the preallocation that is left for later.
+
+use super::Pool;
+use super::arenas::{Kind, WINDOW_BYTES};
+use super::books::Books;
+use super::error::PoolError;
+use super::grow::Wanted;
+use super::inner::{Failed, Inner};
+use super::policy::Way;
+use crate::device::{Capabilities, Device};
+use crate::threads::{HUB, Threads};
+
+/// What a [`warm`](Pool::warm) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warmed {
+    /// Taken from the device by this call.
+    pub reserved_bytes: u64,
+    /// What is left to take.
+    pub left_bytes: u64,
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Grows if most of what there is is in use: when a call has left the way of a hit anyway, and at
+    /// ticks. One thread at a time, and no other waits for it.
+    pub(super) fn grow_ahead(&self, failure: &mut Option<Failed<D>>) {
+        let used_bytes = self.shared.used_bytes();
+        let wanted = self.with_books(|books| books.wanted_ahead(used_bytes));
+        let Some(bytes) = wanted else { return };
+        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+            return;
+        }
+        let me = T::thread_number();
+        if !self.begin_growth(me) {
+            return;
+        }
+        let wanted = Wanted { bytes, least_bytes: bytes.min(WINDOW_BYTES), kind: Kind::Step };
+        let mut refused = None;
+        let order = self.with_books(|books| books.growth.order);
+        let grown = order.into_iter().any(|way| match way {
+            Way::InPlace => self.extend_by(wanted, &mut refused),
+            Way::Overflow => self.add_arenas_down_from(wanted, HUB, &mut refused),
+            Way::Migration | Way::Never => false,
+        });
+        self.end_growth(me);
+        if grown {
+            self.counters.growths.add_shared(1);
+            self.counters.growths_ahead.add_shared(1);
+        } else {
+            // A device that has no more is not asked again before something has changed.
+            self.with_books(|books| books.refused_ahead_at = books.reserved_bytes);
+        }
+        if self.is_poisoned() {
+            *failure = refused;
+        }
+    }
+
+    /// Takes a part of what is left of the preallocation.
+    fn warm(&self, most_bytes: u64) -> Result<Warmed, PoolError<D::Error>> {
+        self.check_alive()?;
+        let me = T::thread_number();
+        if !self.begin_growth(me) {
+            return Ok(self.warmed(0));
+        }
+        let bytes = self.with_books(|books| books.left_to_warm_bytes.min(books.room_bytes()));
+        let part_bytes = bytes.min(most_bytes.max(WINDOW_BYTES));
+        let wanted = Wanted { bytes: part_bytes, least_bytes: part_bytes, kind: Kind::Base };
+        let mut failure = None;
+        let taken = part_bytes > 0
+            && (self.extend_by(wanted, &mut failure)
+                || failure.is_none() && self.add_arenas_down_from(wanted, HUB, &mut failure));
+        self.end_growth(me);
+        let reserved_bytes = if taken { part_bytes } else { 0 };
+        self.with_books(|books| {
+            // What the limit has no room for is not left for later.
+            books.left_to_warm_bytes = bytes - reserved_bytes;
+        });
+        match failure {
+            Some(failed) if !taken => Err(failed.into()),
+            _ => Ok(self.warmed(reserved_bytes)),
+        }
+    }
+
+    fn warmed(&self, reserved_bytes: u64) -> Warmed {
+        let left_bytes = self.with_books(|books| books.left_to_warm_bytes);
+        Warmed { reserved_bytes, left_bytes }
+    }
+}
+
+impl<D: Device> Books<D> {
+    /// How much to grow by before it is needed; none if it is not time, or the limit has no room.
+    fn wanted_ahead(&self, used_bytes: u64) -> Option<u64> {
+        let ahead = self.growth.ahead?;
+        let reserved_bytes = self.reserved_bytes;
+        let due = u128::from(used_bytes) * 100
+            >= u128::from(reserved_bytes) * u128::from(ahead.from_percent);
+        if !due || reserved_bytes == 0 || reserved_bytes == self.refused_ahead_at {
+            return None;
+        }
+        let step_bytes = self.growth.step_bytes(reserved_bytes, 0);
+        let bytes = step_bytes.min(ahead.most_bytes).min(self.room_bytes());
+        // Less than that is no growth.
+        (bytes >= WINDOW_BYTES.min(self.growth.floor_bytes).max(1)).then_some(bytes)
+    }
+}
+
+impl<D: Device, T: Threads> Pool<D, T> {
+    /// Takes the next part of a preallocation that was [left for
+    /// later](crate::PoolConfig::warms_later), of at most `most_bytes` (and at least 2 MiB), and
+    /// returns: a program calls it as often as it likes, from any thread, and serves requests
+    /// meanwhile.
+    ///
+    /// On a device that can make a range longer all parts are one arena; else each is one, so that no
+    /// block is larger than a part.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Device`] if the device refuses: as much is left as before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// let config = PoolConfig::new().initial_bytes(1 << 30).warms_later(true);
+    /// let pool = Pool::new(SimDevice::new(SimConfig::new()), config)?;
+    /// assert_eq!(pool.stats().reserved_bytes, 0);
+    /// while pool.warm(256 << 20)?.left_bytes > 0 {}
+    /// assert_eq!(pool.stats().reserved_bytes, 1 << 30);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn warm(&self, most_bytes: u64) -> Result<Warmed, PoolError<D::Error>> {
+        self.inner().warm(most_bytes)
+    }
+}

@@ -1,0 +1,79 @@
+//! Idle memory that goes back by itself, at ticks.
+
+use core::time::Duration;
+
+use super::arenas::{Arena, Kind};
+use super::inner::{Failed, Inner};
+use super::policy::Idle;
+use crate::device::Device;
+use crate::threads::Threads;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Gives back what is idle and above the watermark, as far as it is due. Memory that the pool
+    /// had before anyone asked stays.
+    pub(super) fn give_back_idle(&self, now: Option<Duration>, failure: &mut Option<Failed<D>>) {
+        let policy = self.with_books(|books| books.reclaim);
+        let Some(watermark_bytes) = policy.watermark_bytes else { return };
+        let high_bytes = self.shared.take_high_bytes();
+        let used_bytes = self.shared.used_bytes();
+        let time = match policy.decay.map(|decay| decay.period) {
+            None => None,
+            Some(idle @ Idle::Requests(requests)) => {
+                Some(((idle, requests), self.shared.stats().work.operations / 2))
+            }
+            // Without a clock nothing is ever seen to be idle for a time.
+            Some(idle @ Idle::For(period)) => match now {
+                Some(now) => Some(((idle, nanoseconds(period)), nanoseconds(now))),
+                None => return,
+            },
+        };
+        let (due_bytes, single_bytes, length) = self.with_books(|books| {
+            let bytes_of = |kind: Kind| -> u64 {
+                let arenas = books.arenas.iter().filter(|arena| arena.kind == kind);
+                arenas.map(|arena| arena.size_bytes).sum()
+            };
+            let keep_bytes = watermark_bytes.max(bytes_of(Kind::Base));
+            let surplus_bytes = books.reserved_bytes.saturating_sub(keep_bytes.max(used_bytes));
+            let single_bytes = bytes_of(Kind::Single).min(surplus_bytes);
+            let Some((period, now)) = time else {
+                books.decline.look_at_once();
+                return (surplus_bytes, single_bytes, LOOKS);
+            };
+            let reserved_bytes = books.reserved_bytes;
+            let due_bytes = books.decline.look(period, now, high_bytes, reserved_bytes, keep_bytes);
+            (due_bytes, single_bytes, period.1)
+        });
+        let is_due = |arena: &Arena<D>, gone_bytes: u64| match arena.kind {
+            Kind::Base => false,
+            Kind::Step => arena.size_bytes <= due_bytes.saturating_sub(gone_bytes),
+            // It served a request that few others are like: that is idle at once.
+            Kind::Single => {
+                arena.size_bytes <= due_bytes.max(single_bytes).saturating_sub(gone_bytes)
+            }
+        };
+        let is_worth_it = self.with_books(|books| {
+            !books.is_capturing()
+                && books.decline.is_awake()
+                && books.arenas.iter().any(|arena| is_due(arena, 0))
+        });
+        if !is_worth_it {
+            return;
+        }
+        self.shared.flush();
+        self.gather_all(failure, true);
+        self.fence_hub(failure);
+        self.poll(failure);
+        let gone_bytes = self.release_arenas(failure, |_, arena, gone| is_due(arena, gone));
+        // What only waits is looked for again at the next tick.
+        if gone_bytes > 0 || self.pending_bytes(0) == 0 {
+            self.with_books(|books| books.decline.note(length, gone_bytes));
+        }
+    }
+}
+
+/// The period, in ticks, where there is none.
+const LOOKS: u64 = 64;
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
