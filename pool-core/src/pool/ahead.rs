@@ -21,8 +21,15 @@ pub struct Warmed {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Grows if most of what there is is in use: when a call has left the way of a hit anyway, and at
-    /// ticks. One thread at a time, and no other waits for it.
+    /// Grows ahead of need in a call that has left the way of a hit anyway, unless there is a thread
+    /// for that.
+    pub(super) fn grow_ahead_by_the_way(&self, failure: &mut Option<Failed<D>>) {
+        if self.with_books(|books| books.keepers == 0) {
+            self.grow_ahead(failure);
+        }
+    }
+
+    /// Grows if most of what there is is in use. One thread at a time, and no other waits for it.
     pub(super) fn grow_ahead(&self, failure: &mut Option<Failed<D>>) {
         let used_bytes = self.shared.used_bytes();
         let wanted = self.with_books(|books| books.wanted_ahead(used_bytes));

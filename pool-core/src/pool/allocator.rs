@@ -107,6 +107,18 @@ impl<D: Device, T: Threads> Pool<D, T> {
         &self.inner
     }
 
+    /// The pool of its parts.
+    #[cfg(feature = "std")]
+    pub(super) fn of(inner: Arc<Inner<D, T>>) -> Self {
+        Self { inner }
+    }
+
+    /// Its parts, as long as there is a handle.
+    #[cfg(feature = "std")]
+    pub(super) fn downgrade(&self) -> alloc::sync::Weak<Inner<D, T>> {
+        Arc::downgrade(&self.inner)
+    }
+
     /// The device.
     ///
     /// # Example

@@ -6,6 +6,7 @@ use super::arenas::WINDOW_BYTES;
 use super::books::{Books, Holder};
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
+use super::sabotage::HOLDS_EARLY;
 use super::stream::{GraphId, On, StreamId};
 use crate::device::{Call, Capabilities, Device};
 use crate::range::{AllocError, Need, Request};
@@ -154,19 +155,35 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// A space that nobody holds, for somebody.
     pub(super) fn new_space(&self, holder: Holder) -> Option<Owner> {
         self.empty_gone_spaces();
-        let place = self.with_books(|books| {
-            let free = books.spaces.iter().skip(CLEAN.0 as usize + 1);
-            let place = free.take_while(|holder| !matches!(holder, Holder::Nobody)).count();
-            let place = place + CLEAN.0 as usize + 1;
-            let slot = books.spaces.get_mut(place)?;
-            *slot = holder;
-            Some(Owner(place as u32))
-        })?;
-        if self.shared.make_space(place, &self.shared_config).is_err() {
-            self.with_books(|books| books.set_holder(place, Holder::Nobody));
-            return None;
+        loop {
+            let space = self.with_books(|books| books.free_space())?;
+            // Before it is anybody's: others look into a space as soon as it is.
+            if !HOLDS_EARLY {
+                self.shared.make_space(space, &self.shared_config).ok()?;
+            }
+            let held = self.with_books(|books| {
+                let free = matches!(books.holder(space), Holder::Nobody);
+                if free {
+                    books.set_holder(space, holder);
+                }
+                free
+            });
+            if held {
+                if HOLDS_EARLY {
+                    self.shared.make_space(space, &self.shared_config).ok()?;
+                }
+                return Some(space);
+            }
         }
-        Some(place)
+    }
+}
+
+impl<D: Device> Books<D> {
+    /// A space that nobody holds.
+    fn free_space(&self) -> Option<Owner> {
+        let mut others = self.spaces.iter().enumerate().skip(CLEAN.0 as usize + 1);
+        let (place, _) = others.find(|(_, holder)| matches!(holder, Holder::Nobody))?;
+        Some(Owner(place as u32))
     }
 }
 

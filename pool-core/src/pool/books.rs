@@ -129,6 +129,8 @@ pub(crate) struct Books<D: Device> {
     /// What was reserved when the device had no more for growth ahead of need.
     pub(crate) refused_ahead_at: u64,
     pub(crate) decline: Decline,
+    /// Threads that tick for the pool.
+    pub(crate) keepers: u32,
     /// Whether a range began at an address that is no granule's.
     pub(crate) is_misaligned: bool,
     /// Where the next poll begins among all fences.
@@ -168,6 +170,7 @@ impl<D: Device> Books<D> {
             left_to_warm_bytes: 0,
             refused_ahead_at: 0,
             decline: Decline::default(),
+            keepers: 0,
             is_misaligned: false,
             polled: 0,
             graphs: HashMap::new(),

@@ -155,6 +155,6 @@ mod tests {
         }
         let none = (Idle::Requests(0), 0);
         decline.look(none, 0, 0, 10, 0);
-        assert_eq!(decline.look(none, 2, 0, 10, 3), 7);
+        assert_eq!(decline.look(none, 9, 0, 10, 3), 7);
     }
 }

@@ -104,7 +104,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
         let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
-            self.grow_ahead(&mut plea.failure);
+            self.grow_ahead_by_the_way(&mut plea.failure);
             return Ok(block);
         }
         let mut appeals = MOST_APPEALS;
@@ -114,7 +114,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for _ in 0..MOST_ROUNDS {
                 let before = self.state();
                 if let Some(block) = self.take_steps(&mut plea)? {
-                    self.grow_ahead(&mut plea.failure);
+                    self.grow_ahead_by_the_way(&mut plea.failure);
                     return Ok(block);
                 }
                 if self.state() == before {

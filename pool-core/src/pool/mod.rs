@@ -2,8 +2,9 @@
 //!
 //! | module | its one job |
 //! | --- | --- |
-//! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
+//! | `allocator`, `streams`, `capture`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
 //! | [`policy`] | what programs choose, as plain data |
+//! | `upkeep`, `keeper` | what is done now and then, and a thread that does it |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
@@ -58,6 +59,8 @@ mod grow;
 mod help;
 mod hub;
 mod inner;
+#[cfg(feature = "std")]
+mod keeper;
 mod notes;
 mod parcel;
 mod plenty;
@@ -80,6 +83,8 @@ pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};
 pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
 pub use giveback::Trimmed;
+#[cfg(feature = "std")]
+pub use keeper::Keeper;
 pub use policy::Deferred;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};

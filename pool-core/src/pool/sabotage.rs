@@ -75,3 +75,6 @@ pub(super) const JOINS_EARLY: bool = cfg!(pool_sabotage = "early_join");
 
 /// A capture begins while calls that it forbids are under way. (`ignored_calls`)
 pub(super) const IGNORES_CALLS: bool = cfg!(pool_sabotage = "ignored_calls");
+
+/// A space is somebody's before it is there. (`early_holder`)
+pub(super) const HOLDS_EARLY: bool = cfg!(pool_sabotage = "early_holder");

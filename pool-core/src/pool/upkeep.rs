@@ -6,7 +6,7 @@ use super::Pool;
 use super::error::PoolError;
 use super::giveback::Trimmed;
 use super::inner::{Failed, Inner};
-use super::policy::Growth;
+use super::policy::{Growth, Reclaim};
 use crate::device::Device;
 use crate::threads::Threads;
 
@@ -191,6 +191,33 @@ impl<D: Device, T: Threads> Pool<D, T> {
         let mut failure: Option<Failed<D>> = None;
         let trimmed = self.inner().trim(keep_bytes, wait, &mut failure);
         check(failure, trimmed)
+    }
+
+    /// Changes when freed memory is free, and when it goes back, from now on.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::Reclaim;
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// pool.set_reclaim(Reclaim { watermark_bytes: Some(1 << 30), ..pool.reclaim_policy() });
+    /// assert_eq!(pool.reclaim_policy().watermark_bytes, Some(1 << 30));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn set_reclaim(&self, reclaim: Reclaim) {
+        self.inner().with_books(|books| books.reclaim = reclaim);
+    }
+
+    /// When freed memory is free, and when it goes back.
+    ///
+    /// # Example
+    ///
+    /// See [`set_reclaim`](Self::set_reclaim).
+    #[must_use]
+    pub fn reclaim_policy(&self) -> Reclaim {
+        self.inner().with_books(|books| books.reclaim)
     }
 
     /// Changes how the pool grows, from now on.

@@ -21,7 +21,6 @@
 //! | P070, P071, P108 | every order of the steps of a hand-over | the models |
 //! | P079 | a context that other libraries share | the CUDA device |
 //! | P084 | allocations through a framework's plug-in | the interface in Python |
-//! | P085 | memory that goes back by a policy | the policies |
 //! | P109 | a driver whose free waits for all devices | the CUDA device |
 //! | P125 | a child process | the interface in C |
 

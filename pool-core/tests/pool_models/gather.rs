@@ -76,3 +76,24 @@ fn two_joins_of_one_stream() {
         world.finish();
     });
 }
+
+/// Free memory is put together while a stream is made, and with it its space.
+#[test]
+fn a_gather_against_a_new_stream() {
+    static SERVED: Seen = Seen::new("served");
+    explore("a_gather_against_a_new_stream", Bound::Preemptions(2), &[&SERVED], |order| {
+        let world = World::new(2, Pacing::Idle, PATIENT);
+        let old = world.stream();
+        let block = world.allocate(old, 1);
+        world.free(old, block);
+        let make = move |world: &World| {
+            let new = world.stream();
+            let served = world.try_allocate(new, 1);
+            served.map(|block| world.free(new, block)).is_ok()
+        };
+        let gather = move |world: &World| world.pool.trim(u64::MAX).unwrap();
+        let (served, _) = order.race(&world, make, gather);
+        SERVED.note_if(served);
+        world.finish();
+    });
+}

@@ -8,6 +8,8 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(all(shuttle, not(loom)))]
 use shuttle::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use pool_core::device::Capabilities;
+use pool_core::policy::Growth;
 use pool_core::threads::ModelThreads;
 use pool_core::{Block, Deferred, Pool, PoolConfig, PoolError, StreamId};
 use pool_mock::device::{Access, Owner, Pacing, SimConfig, SimDevice, SimError, SimStream};
@@ -61,9 +63,10 @@ impl World {
     }
 
     fn on(device: SimConfig, config: PoolConfig, pacing: Pacing, deferred: Deferred) -> Self {
-        let device = SimDevice::new(device.pacing(pacing));
+        let device = SimDevice::new(device.pacing(pacing).without(Capabilities::EXTEND));
         let turn = Arc::new(AtomicUsize::new(0));
-        let config = config.granule_bytes(GRANULE).cache_bytes(0).deferred(deferred);
+        let growth = Growth { ahead: None, ..config.settings().growth };
+        let config = config.growth(growth).granule_bytes(GRANULE).cache_bytes(0).deferred(deferred);
         let pool = Pool::on_platform(device.clone(), config).unwrap();
         let world = Self { pool, device, turn: turn.clone() };
         world.device.on_call(move |_| {
