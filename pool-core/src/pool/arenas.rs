@@ -26,7 +26,7 @@ pub struct Arena<D: Device> {
     pub(crate) claim: Claim,
 }
 
-/// What a call of the device that is under way makes of an arena.
+/// What is about to become of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// There is none.
@@ -35,6 +35,8 @@ pub(crate) enum Claim {
     Longer(u64),
     /// It goes back.
     Gone,
+    /// It is to go back once what it waits for is done: it is in no space until then.
+    Leaving,
 }
 
 /// Why there is an arena.
@@ -57,6 +59,11 @@ impl<D: Device> Arena<D> {
     /// Bytes of the range when the pool was asked. It may have become longer.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// The same with another claim.
+    pub(crate) fn claimed(&self, claim: Claim) -> Self {
+        self.with(self.size_bytes, self.stretch, claim)
     }
 
     /// The same with another size.

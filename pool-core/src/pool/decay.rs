@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::arenas::{Arena, Kind};
+use super::arenas::{Arena, Claim, Kind};
 use super::inner::{Failed, Inner};
 use super::policy::Idle;
 use crate::device::Device;
@@ -12,6 +12,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives back what is idle and above the watermark, as far as it is due. Memory that the pool
     /// had before anyone asked stays.
     pub(super) fn give_back_idle(&self, now: Option<Duration>, failure: &mut Option<Failed<D>>) {
+        self.release_leaving(failure);
         let policy = self.with_books(|books| books.reclaim);
         let Some(watermark_bytes) = policy.watermark_bytes else { return };
         let high_bytes = self.shared.take_high_bytes();
@@ -33,14 +34,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 arenas.map(|arena| arena.size_bytes).sum()
             };
             let keep_bytes = watermark_bytes.max(bytes_of(Kind::Base));
-            let surplus_bytes = books.reserved_bytes.saturating_sub(keep_bytes.max(used_bytes));
+            let leaving = books.arenas.iter().filter(|arena| arena.claim == Claim::Leaving);
+            let leaving_bytes: u64 = leaving.map(|arena| arena.size_bytes).sum();
+            let reserved_bytes = books.reserved_bytes - leaving_bytes;
+            let surplus_bytes = reserved_bytes.saturating_sub(keep_bytes.max(used_bytes));
             let single_bytes = bytes_of(Kind::Single).min(surplus_bytes);
             let Some((period, now)) = time else {
                 books.decline.look_at_once();
                 return (surplus_bytes, single_bytes, LOOKS);
             };
-            let reserved_bytes = books.reserved_bytes;
-            let due_bytes = books.decline.look(period, now, high_bytes, reserved_bytes, keep_bytes);
+            let steps = books.arenas.iter().filter(|arena| arena.kind != Kind::Base);
+            let step_bytes = steps.map(|arena| arena.size_bytes).min().unwrap_or(0);
+            let bounds = (keep_bytes, step_bytes);
+            let due_bytes = books.decline.look(period, now, high_bytes, reserved_bytes, bounds);
             (due_bytes, single_bytes, period.1)
         });
         let is_due = |arena: &Arena<D>, gone_bytes: u64| match arena.kind {
@@ -61,12 +67,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         self.shared.flush();
         self.gather_all(failure, true);
-        self.fence_hub(failure);
-        self.poll(failure);
-        let gone_bytes = self.release_arenas(failure, |_, arena, gone| is_due(arena, gone));
-        // What only waits is looked for again at the next tick.
-        if gone_bytes > 0 || self.pending_bytes(0) == 0 {
-            self.with_books(|books| books.decline.note(length, gone_bytes));
+        // What it waits for is seen now, or at a later tick; until then nobody uses it.
+        let leaving_bytes = self.see_off(is_due);
+        self.with_books(|books| books.decline.note(length, leaving_bytes));
+        if leaving_bytes > 0 {
+            self.fence_hub(failure);
+            self.poll(failure);
+            self.release_leaving(failure);
         }
     }
 }

@@ -5,6 +5,9 @@ use super::policy::Idle;
 /// Parts of a period for each of which the most that was used is kept.
 const PARTS: usize = 4;
 
+/// After a search that found nothing, such a part of a period passes.
+const RESTS: u64 = 8;
+
 /// What was used at most in the last period, and how far what is idle has gone back.
 ///
 /// What was not needed for a whole period is idle. From then on it goes back evenly over half a
@@ -21,6 +24,9 @@ pub(crate) struct Decline {
     /// The most that was idle since something was, and what may go back by now.
     most_idle_bytes: u64,
     due_bytes: u64,
+    /// When the pool last grew for want of memory: what was in use then, and what was reserved
+    /// from then on. So much is needed again for as much use, as free memory lies in pieces.
+    grown: (u64, u64),
     /// Before this nothing is looked for again: the last time nothing was found.
     rests_until: u64,
     /// Looks without a period.
@@ -29,18 +35,21 @@ pub(crate) struct Decline {
 
 impl Decline {
     /// Looks at a moment, in the unit of the period: `high_bytes` were enough since the last look.
-    /// Gives what may go back now of what is above `keep_bytes`.
+    /// Gives what may go back now of what is above `keep_bytes`; at least `step_bytes` if any, once so
+    /// many are due.
     pub(crate) fn look(
         &mut self,
         period: (Idle, u64),
         now: u64,
         high_bytes: u64,
         reserved_bytes: u64,
-        keep_bytes: u64,
+        (keep_bytes, step_bytes): (u64, u64),
     ) -> u64 {
         let (kind, length) = period;
         if self.period != Some(kind) {
-            *self = Self { period: Some(kind), part_began: now, looked: now, ..Self::default() };
+            let grown = self.grown;
+            *self =
+                Self { period: Some(kind), part_began: now, looked: now, grown, ..Self::default() };
             self.marks = [reserved_bytes; PARTS + 1];
         }
         let part = (length / PARTS as u64).max(1);
@@ -57,7 +66,10 @@ impl Decline {
         }
         let elapsed = now.saturating_sub(self.looked);
         self.looked = self.looked.max(now);
-        let needed_bytes = self.marks.iter().copied().max().unwrap_or(0).max(keep_bytes);
+        let used_bytes = self.marks.iter().copied().max().unwrap_or(0);
+        let (at_bytes, took_bytes) = self.grown;
+        let as_much = used_bytes >= at_bytes - at_bytes / 8;
+        let needed_bytes = used_bytes.max(if as_much { took_bytes } else { 0 }).max(keep_bytes);
         let idle_bytes = reserved_bytes.saturating_sub(needed_bytes);
         if idle_bytes == 0 {
             (self.most_idle_bytes, self.due_bytes) = (0, 0);
@@ -67,8 +79,16 @@ impl Decline {
         let share = u128::from(self.most_idle_bytes) * u128::from(elapsed)
             / u128::from((length / 2).max(1));
         let share = u64::try_from(share).unwrap_or(u64::MAX);
-        self.due_bytes = self.due_bytes.saturating_add(share).min(idle_bytes);
+        // What could not go when it was due goes by and by, too.
+        let most = share.saturating_mul(2).max(step_bytes);
+        self.due_bytes = self.due_bytes.saturating_add(share).min(most).min(idle_bytes);
         self.due_bytes
+    }
+
+    /// Notes that the pool grew since it had too little: what was in use, and what is reserved
+    /// now.
+    pub(crate) fn note_growth(&mut self, used_bytes: u64, reserved_bytes: u64) {
+        self.grown = (used_bytes, reserved_bytes);
     }
 
     /// Looks where there is no period: all that is idle may go back at once.
@@ -87,7 +107,7 @@ impl Decline {
     pub(crate) fn note(&mut self, period: u64, gone_bytes: u64) {
         self.due_bytes = self.due_bytes.saturating_sub(gone_bytes);
         if gone_bytes == 0 {
-            self.rests_until = self.looked.saturating_add((period / PARTS as u64).max(1));
+            self.rests_until = self.looked.saturating_add((period / RESTS).max(1));
         }
     }
 }
@@ -108,12 +128,12 @@ mod tests {
         let (mut reserved, mut largest) = (1000, 0);
         let mut now = 0;
         while now < 5000 {
-            decline.look(PERIOD, now, 1000, reserved, 0);
+            decline.look(PERIOD, now, 1000, reserved, (0, arena));
             now += apart;
         }
         let fell = now;
         while reserved > 100 {
-            let due = decline.look(PERIOD, now, 100, reserved, 0);
+            let due = decline.look(PERIOD, now, 100, reserved, (0, arena));
             let gone = due / arena * arena;
             reserved -= gone;
             largest = largest.max(gone);
@@ -141,20 +161,34 @@ mod tests {
         let mut decline = Decline::default();
         for now in (0..20_000).step_by(10) {
             let high = if now % 900 == 0 { 800 } else { 100 };
-            let due = decline.look(PERIOD, now, high, 1000, 0);
+            let due = decline.look(PERIOD, now, high, 1000, (0, 10));
             assert!(due <= 200, "{due} at {now}");
         }
+    }
+
+    #[test]
+    fn what_as_much_use_took_before_stays() {
+        let mut decline = Decline::default();
+        decline.note_growth(500, 900);
+        let mut due_at = |used, now| decline.look(PERIOD, now, used, 1000, (0, 10));
+        for now in 0..50 {
+            assert!(due_at(440, now * 100) <= 100, "900 were needed for 500");
+        }
+        for now in 50..80 {
+            due_at(400, now * 100);
+        }
+        assert!(due_at(400, 8000) > 100, "for 400 they were not");
     }
 
     #[test]
     fn no_time_runs_backwards_or_over() {
         let mut decline = Decline::default();
         for now in [u64::MAX, 0, 5, u64::MAX, 3] {
-            assert!(decline.look(PERIOD, now, 1, u64::MAX, 0) <= u64::MAX - 1);
+            assert!(decline.look(PERIOD, now, 1, u64::MAX, (0, 1)) <= u64::MAX - 1);
             decline.note(LENGTH, 0);
         }
         let none = (Idle::Requests(0), 0);
-        decline.look(none, 0, 0, 10, 0);
-        assert_eq!(decline.look(none, 9, 0, 10, 3), 7);
+        decline.look(none, 0, 0, 10, (0, 1));
+        assert_eq!(decline.look(none, 9, 0, 10, (3, 1)), 7);
     }
 }

@@ -68,7 +68,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let waits = plea.asker.waits().is_some();
         // One that cannot wait gets what the host has seen done: then parcels are better waited for
         // one by one than each behind its space's stream.
-        if !self.gather_all(&mut plea.failure, waits) {
+        let called_back = self.call_back();
+        if !(self.gather_all(&mut plea.failure, waits) || called_back) {
             return false;
         }
         if !(self.is_capturing() || waits && plea.tight) {

@@ -1,5 +1,7 @@
 //! Arenas that go back to the device.
 
+use alloc::vec::Vec;
+
 use super::arenas::{Arena, Claim};
 use super::books::Books;
 use super::help::Plea;
@@ -35,6 +37,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.need_of(plea).is_none() {
             return false;
         }
+        self.call_back();
         self.gather_all(&mut plea.failure, true);
         self.fence_hub(&mut plea.failure);
         self.wait_for_hub(&mut plea.failure);
@@ -59,48 +62,101 @@ impl<D: Device, T: Threads> Inner<D, T> {
         is_wanted: impl Fn(&Books<D>, &Arena<D>, u64) -> bool,
     ) -> u64 {
         let mut released_bytes = 0;
-        loop {
-            let taken = self.with_books(|books| {
-                if books.is_capturing() {
-                    return None;
-                }
-                let idle = books.arenas.iter().find(|arena| {
-                    arena.claim == Claim::Nothing
-                        && is_wanted(books, arena, released_bytes)
-                        && (Self::is_clean(books, arena) || RELEASES_EARLY)
-                        && self.shared.take_arena(arena.stretch)
-                })?;
-                // It keeps its place until it is gone, so that no other gets it.
-                let idle = idle.clone();
-                books.stains.remove(idle.stretch);
-                books.arenas.replace(idle.with(idle.size_bytes, idle.stretch, Claim::Gone));
-                Some(idle)
-            });
-            let Some(arena) = taken else { break };
-            let given_back = self.give_back(&arena.range, arena.size_bytes);
-            let is_gone = matches!(given_back, Ok(true));
-            self.with_books(|books| {
-                if is_gone {
-                    books.arenas.remove(arena.origin_bytes);
-                } else {
-                    // It is still the device's range, and idle.
-                    books.arenas.replace(arena.with(
-                        arena.size_bytes,
-                        arena.stretch,
-                        Claim::Nothing,
-                    ));
-                    self.shared.add_to_hub(arena.stretch);
-                }
-            });
-            if !is_gone {
-                if let Err(failed) = given_back {
-                    keep(failure, failed);
-                }
+        while let Some(arena) = self.with_books(|books| {
+            if books.is_capturing() {
+                return None;
+            }
+            let idle = books.arenas.iter().find(|arena| {
+                arena.claim == Claim::Nothing
+                    && is_wanted(books, arena, released_bytes)
+                    && (Self::is_clean(books, arena) || RELEASES_EARLY)
+                    && self.shared.take_arena(arena.stretch)
+            })?;
+            let idle = idle.clone();
+            books.stains.remove(idle.stretch);
+            // It keeps its place until it is gone, so that no other gets it.
+            books.arenas.replace(idle.claimed(Claim::Gone));
+            Some(idle)
+        }) {
+            if !self.give_arena_back(&arena, failure) {
                 break;
             }
             released_bytes += arena.size_bytes;
         }
         released_bytes
+    }
+
+    /// Gives an arena back that is in no space. If the device refuses it is in the hub again, and
+    /// idle.
+    fn give_arena_back(&self, arena: &Arena<D>, failure: &mut Option<Failed<D>>) -> bool {
+        let given_back = self.give_back(&arena.range, arena.size_bytes);
+        let is_gone = matches!(given_back, Ok(true));
+        self.with_books(|books| {
+            if is_gone {
+                books.arenas.remove(arena.origin_bytes);
+            } else {
+                books.arenas.replace(arena.claimed(Claim::Nothing));
+                self.shared.add_to_hub(arena.stretch);
+            }
+        });
+        if let Err(failed) = given_back {
+            keep(failure, failed);
+        }
+        is_gone
+    }
+
+    /// Takes idle arenas that are wanted out of the hub, so that nobody gets what is to go back
+    /// once its work is done. How many bytes are about to go.
+    pub(super) fn see_off(&self, is_wanted: impl Fn(&Arena<D>, u64) -> bool) -> u64 {
+        self.with_books(|books| {
+            let mut leaving_bytes = 0;
+            let idle = books.arenas.iter().filter(|arena| {
+                let leaves = arena.claim == Claim::Nothing
+                    && is_wanted(arena, leaving_bytes)
+                    && self.shared.take_arena(arena.stretch);
+                leaving_bytes += if leaves { arena.size_bytes } else { 0 };
+                leaves
+            });
+            let idle: Vec<_> = idle.cloned().collect();
+            for arena in idle {
+                books.arenas.replace(arena.claimed(Claim::Leaving));
+            }
+            leaving_bytes
+        })
+    }
+
+    /// Gives arenas back that are leaving, as far as what they wait for is done.
+    pub(super) fn release_leaving(&self, failure: &mut Option<Failed<D>>) {
+        while let Some(arena) = self.with_books(|books| {
+            if books.is_capturing() {
+                return None;
+            }
+            let arena = books.arenas.iter().find(|arena| {
+                arena.claim == Claim::Leaving && (Self::is_clean(books, arena) || RELEASES_EARLY)
+            });
+            let arena = arena.cloned()?;
+            books.stains.remove(arena.stretch);
+            books.arenas.replace(arena.claimed(Claim::Gone));
+            Some(arena)
+        }) {
+            if !self.give_arena_back(&arena, failure) {
+                break;
+            }
+        }
+    }
+
+    /// Puts arenas that are leaving into the hub again: they are needed. False if there are none.
+    pub(super) fn call_back(&self) -> bool {
+        self.with_books(|books| {
+            let leaving = books.arenas.iter().filter(|arena| arena.claim == Claim::Leaving);
+            let leaving: Vec<_> = leaving.cloned().collect();
+            for arena in &leaving {
+                // Its node is spare there.
+                self.shared.add_to_hub(arena.stretch);
+                books.arenas.replace(arena.claimed(Claim::Nothing));
+            }
+            !leaving.is_empty()
+        })
     }
 
     /// Whether nothing of an arena in the hub waits for work.
@@ -136,6 +192,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if wait {
             self.wait_for_parcels(failure);
         }
+        self.call_back();
         self.shared.flush();
         self.gather_all(failure, true);
         self.fence_hub(failure);

@@ -50,6 +50,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.end_growth(me);
         if grown {
             self.counters.growths.add_shared(1);
+            let used_bytes = self.shared.used_bytes().saturating_add(need_bytes);
+            self.with_books(|books| books.decline.note_growth(used_bytes, books.reserved_bytes));
         }
         grown
     }

@@ -1,6 +1,7 @@
 //! The pool, checked from its tables.
 
 use super::Pool;
+use super::arenas::Claim;
 use super::books::Holder;
 use super::inner::CLEAN;
 use crate::device::Device;
@@ -53,6 +54,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
             }
             for arena in books.arenas.iter() {
                 reserved += arena.size_bytes;
+                if arena.claim == Claim::Leaving {
+                    continue;
+                }
                 owned = match owned.checked_sub(shape.bytes(arena.stretch.len)) {
                     Some(rest) => rest,
                     None => {
