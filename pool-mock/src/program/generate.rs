@@ -6,6 +6,7 @@
 
 use pool_core::Deferred;
 use pool_core::device::Call;
+use pool_core::policy::Steps;
 
 use super::operation::{Operation, Pace, Program, Release, Shape, Where};
 
@@ -94,6 +95,18 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             2 => Deferred::Queue { blocks: 8, bytes: 256 << 10 },
             _ => Deferred::Queue { blocks: 1000, bytes: 1 << 30 },
         },
+        steps: match size / 32 {
+            0 => Steps::Doubling,
+            1 => Steps::AsRequested,
+            _ => Steps::Fixed,
+        },
+        ahead: start / 64 != 3,
+        watermark_bytes: match start / 16 % 4 {
+            0 => Some(0),
+            1 => Some(arena_bytes),
+            _ => None,
+        },
+        decay: (start / 64 % 2 == 0).then_some(40),
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,

@@ -2,6 +2,7 @@
 
 use pool_core::Deferred;
 use pool_core::device::Call;
+use pool_core::policy::Steps;
 
 /// The pool and the device of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,14 @@ pub struct Shape {
     pub cache_bytes: u64,
     /// When blocks that wait are looked after.
     pub deferred: Deferred,
+    /// How much it takes at a time.
+    pub steps: Steps,
+    /// Whether it grows before it has to.
+    pub ahead: bool,
+    /// Above which idle memory goes back by itself.
+    pub watermark_bytes: Option<u64>,
+    /// After how many requests memory is idle.
+    pub decay: Option<u64>,
     /// What the device has.
     pub memory_bytes: u64,
     /// How far its ranges begin from where they should.

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pool_core::device::{Call, Capabilities};
+use pool_core::policy::{Ahead, Decay, Growth, Idle, Reclaim};
 use pool_core::{Pool, PoolConfig, PoolError};
 
 use super::finding::{Fault, Finding};
@@ -225,10 +226,20 @@ impl Run {
         let device = SimDevice::new(config);
         let mut config = PoolConfig::new()
             .initial_bytes(shape.initial_bytes)
-            .arena_bytes(shape.arena_bytes)
+            .growth(Growth {
+                floor_bytes: shape.arena_bytes,
+                steps: shape.steps,
+                ahead: shape.ahead.then(Ahead::default),
+                ..Growth::new()
+            })
             .cache_bytes(shape.cache_bytes)
             .address_bytes(ADDRESS_BYTES)
-            .deferred(shape.deferred);
+            .reclaim(Reclaim {
+                deferred: shape.deferred,
+                watermark_bytes: shape.watermark_bytes,
+                decay: shape.decay.map(|requests| Decay { period: Idle::Requests(requests) }),
+                ..Reclaim::new()
+            });
         if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
         }
