@@ -6,6 +6,7 @@ use super::Pool;
 use super::error::PoolError;
 use super::giveback::Trimmed;
 use super::inner::{Failed, Inner};
+use super::policy::Reclaim;
 use crate::device::Device;
 use crate::threads::Threads;
 
@@ -206,5 +207,51 @@ impl<D: Device, T: Threads> Pool<D, T> {
             self.trim(limit_bytes.unwrap_or(0))?;
         }
         Ok(())
+    }
+
+    /// Sets when freed memory is free, and when free memory goes back to the device, from now on.
+    /// What waits or [rests](super::policy::CoolDown) already goes on as it was freed, and nothing
+    /// is looked after here: that is done when it is due the next time.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::{CoolDown, Reclaim};
+    ///
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let block = pool.allocate_on(stream, 4096)?;
+    /// pool.set_reclaim(Reclaim { cool_down: CoolDown::UntilDone, ..pool.reclaim_policy() });
+    /// pool.free_on(stream, block.handle())?;
+    /// assert_eq!(pool.stats().resting_bytes, 4096);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn set_reclaim(&self, reclaim: Reclaim) {
+        let inner = self.inner();
+        inner.with_books(|books| {
+            books.reclaim = reclaim;
+            inner.set_cooling(reclaim.cool_down);
+        });
+    }
+
+    /// When freed memory is free, and when free memory goes back to the device: as the pool was
+    /// made with, or as was [set](Self::set_reclaim) last.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::Reclaim;
+    ///
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// assert_eq!(pool.reclaim_policy(), Reclaim::default());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn reclaim_policy(&self) -> Reclaim {
+        self.inner().with_books(|books| books.reclaim)
     }
 }
