@@ -94,6 +94,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             2 => Deferred::Queue { blocks: 8, bytes: 256 << 10 },
             _ => Deferred::Queue { blocks: 1000, bytes: 1 << 30 },
         },
+        cool_down: deferred / 4 % 4 == 3,
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,
@@ -165,6 +166,9 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
         196..=203 => Operation::EndCapture { capture: second, spoil: third.is_multiple_of(16) },
         204..=210 => Operation::Launch { graph: second, stream: third },
         211..=214 => Operation::ReleaseGraph { graph: second },
+        216 if shape.cool_down && third.is_multiple_of(2) => {
+            Operation::SetCoolDown { on: second.is_multiple_of(2) }
+        }
         215..=216 => Operation::Flush,
         217..=218 => Operation::Reclaim,
         219..=220 => Operation::Tick { nanoseconds: u64::from(value) * 100 },

@@ -17,6 +17,8 @@ pub struct Shape {
     pub cache_bytes: u64,
     /// When blocks that wait are looked after.
     pub deferred: Deferred,
+    /// Whether freed blocks rest, from the start.
+    pub cool_down: bool,
     /// What the device has.
     pub memory_bytes: u64,
     /// How far its ranges begin from where they should.
@@ -177,6 +179,10 @@ pub enum Operation {
         graph: Pick,
     },
     Flush,
+    /// Has what is freed rest from now on, or not.
+    SetCoolDown {
+        on: bool,
+    },
     Reclaim,
     Tick {
         nanoseconds: u64,
