@@ -1,12 +1,17 @@
 //! Freed memory that rests, also from its own stream.
 
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use pool_core::device::{Call, Capabilities};
 use pool_core::policy::{CoolDown, Deferred, Reclaim};
-use pool_core::{GraphId, On, PoolConfig, PoolError, Remedy, StreamId, Tag};
-use pool_mock::device::{Access, CaptureMode, Pacing, SimStream, Violation};
+use pool_core::sync::{Lock, Spinning};
+use pool_core::threads::Threads;
+use pool_core::{
+    Cache, GraphId, On, Pool, PoolConfig, PoolError, Remedy, SharedAllocator, StreamId, Tag,
+};
+use pool_mock::device::{Access, CaptureMode, Pacing, SimDevice, SimStream, Violation};
 
 use crate::support::{Buffer, GIB, KIB, LATE, MIB, SimPool, Walk, Way, World, each_way};
 use crate::threads::on_threads;
@@ -358,23 +363,85 @@ fn what_a_hundred_frees_cost() {
     assert_eq!(calls(CoolDown::UntilDone, Deferred::AtOnce, 1), ((100, 100), (99, 100)));
 }
 
-/// Requests that their own space serves are hits nevertheless.
+/// Threads of which one is enough, and whose locks are counted.
+#[derive(Debug)]
+struct Counting;
+
+#[derive(Debug)]
+struct CountingLock<V>(Spinning<V>);
+
+std::thread_local! {
+    static LOCKS: Cell<u64> = const { Cell::new(0) };
+    static CACHE: RefCell<Option<Cache<Counting>>> = const { RefCell::new(None) };
+}
+
+impl Threads for Counting {
+    type Lock<V: Send> = CountingLock<V>;
+
+    fn with_cache<R>(
+        shared: &SharedAllocator<Self>,
+        work: impl FnOnce(&mut Cache<Self>) -> R,
+    ) -> Option<R> {
+        CACHE.with(|cache| {
+            let mut cache = cache.try_borrow_mut().ok()?;
+            Some(work(cache.get_or_insert_with(|| shared.cache())))
+        })
+    }
+}
+
+impl<V: Send> Lock<V> for CountingLock<V> {
+    type Guard<'a>
+        = <Spinning<V> as Lock<V>>::Guard<'a>
+    where
+        Self: 'a;
+
+    fn new(value: V) -> Self {
+        Self(Lock::new(value))
+    }
+
+    fn lock(&self) -> Self::Guard<'_> {
+        LOCKS.set(LOCKS.get() + 1);
+        self.0.lock()
+    }
+
+    fn try_lock(&self) -> Option<Self::Guard<'_>> {
+        LOCKS.set(LOCKS.get() + 1);
+        self.0.try_lock()
+    }
+}
+
+/// Requests that their own space serves are hits nevertheless: they make no call, and take no lock
+/// more. A free takes some.
 #[test]
 fn requests_are_hits_as_ever() {
-    let world = fixed(LATE, CoolDown::UntilDone, 64 * MIB);
-    let stream = world.stream();
-    let first = world.allocate(stream, 32 * MIB);
-    let small = world.allocate(stream, 300);
-    world.free(stream, first);
-    let before = world.device.calls();
-    let buffers: Vec<Buffer> = (0..1000)
-        .map(|turn| world.allocate(stream, if turn % 2 == 0 { 300 } else { 40 * KIB }))
-        .collect();
-    assert_eq!(world.device.calls().since(&before).total(), 0);
-    for buffer in buffers.into_iter().chain([small]) {
-        world.free(stream, buffer);
-    }
-    world.end();
+    let locks = |cool_down| {
+        let config = config(LATE, cool_down).initial_bytes(64 * MIB).limit_bytes(64 * MIB);
+        let device = SimDevice::new(LATE.device());
+        let pool = Pool::<_, Counting>::on_platform(device.clone(), config).unwrap();
+        let stream = pool.create_stream().unwrap();
+        let first = pool.allocate_on(stream, 32 * MIB).unwrap();
+        let small = pool.allocate_on(stream, 300).unwrap();
+        pool.free_on(stream, first.handle()).unwrap();
+        let (calls, before) = (device.calls(), LOCKS.get());
+        let sizes = [300, 40 * KIB].into_iter().cycle().take(1000);
+        let blocks: Vec<_> = sizes.map(|size| pool.allocate_on(stream, size).unwrap()).collect();
+        let at_requests = LOCKS.get() - before;
+        let count = blocks.len() as u64;
+        for block in blocks.into_iter().chain([small]) {
+            pool.free_on(stream, block.handle()).unwrap();
+        }
+        let at_frees = LOCKS.get() - before - at_requests;
+        assert_eq!(device.calls().since(&calls).total(), 0);
+        CACHE.take();
+        pool.verify().unwrap();
+        drop(pool);
+        device.assert_clean();
+        (at_requests, at_frees / count)
+    };
+    let (off, on) = (locks(CoolDown::Off), locks(CoolDown::UntilDone));
+    println!("locks of 1,000 requests, and of a free: {off:?}, {on:?}");
+    assert_eq!(off.0, on.0);
+    assert!(off.1 == 0 && on.1 > 0);
 }
 
 /// It is changed while blocks live and rest: frees from then on are as it says, and what rests goes
@@ -407,6 +474,35 @@ fn it_changes_while_the_pool_runs() {
     for buffer in next.into_iter().chain([last, fourth]) {
         world.free(stream, buffer);
     }
+    world.end();
+}
+
+/// Blocks that rest and others are never one parcel, though they wait for the same: those that do
+/// not go home as soon as their stream has waited for them.
+#[test]
+fn what_rests_keeps_apart() {
+    let world = fixed(LATE, CoolDown::Off, 64 * MIB);
+    let [home, other] = world.streams();
+    let blocks: Vec<Buffer> = (0..16).map(|_| world.used(home, MIB)).collect();
+    let ghosts: Vec<Buffer> = blocks.iter().map(Buffer::again).collect();
+    for (place, buffer) in blocks.into_iter().enumerate() {
+        // In turns, all for both streams.
+        set(&world.pool, BOTH[place % 2]);
+        world.share(&buffer, home);
+        world.share(&buffer, other);
+        let freeing = if place % 4 < 2 { home } else { other };
+        world.free(freeing, buffer);
+        if place % 3 == 0 {
+            // Closed by then, so that the next one is another's.
+            world.pool.reclaim().unwrap();
+        }
+        world.check();
+    }
+    for (place, ghost) in ghosts.iter().enumerate() {
+        assert_eq!(is_reported(&world, ghost, world.raw(home)), place % 2 == 1, "{place}");
+    }
+    assert_eq!(world.pool.stats().resting_bytes, 8 * MIB);
+    see(&world);
     world.end();
 }
 
