@@ -537,7 +537,9 @@ fn arenas_stay_while_a_part_rests() {
     let fill = || {
         let buffers = [(); 4].map(|()| world.used(stream, 2 * MIB));
         assert_eq!(world.pool.stats().arenas, 4);
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
     };
     fill();
     assert_eq!(world.pool.trim(0).unwrap().released_bytes, 0);
