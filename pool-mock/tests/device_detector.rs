@@ -342,6 +342,38 @@ fn resting_bytes_are_not_used() -> Outcome {
     Ok(())
 }
 
+/// Whatever queues a use is met, when it does: whether the use runs is another matter.
+#[test]
+fn resting_bytes_are_neither_copied_nor_launched() -> Outcome {
+    let (device, range, first, second) = setting();
+    let rests = || {
+        let found = device.take_violations();
+        assert!(found.iter().all(|one| matches!(one, Violation::Resting { .. })), "{found:?}");
+        found.len()
+    };
+    device.begin_capture(second)?;
+    device.queue_use(second, &range, 0, 4096, device.new_owner(), Access::Write)?;
+    let graph = device.end_capture(second)?;
+    device.launch_graph(graph, first)?;
+    device.quarantine(&range, 0, 4096);
+    assert_eq!(rests(), 0, "what was queued before");
+    device.copy(&first, (&range, 0), (&range, 8192), 4096)?;
+    assert_eq!(rests(), 1, "from");
+    device.copy(&first, (&range, 8192), (&range, 4000), 4096)?;
+    assert_eq!(rests(), 1, "to, in part");
+    device.begin_capture(second)?;
+    device.queue_use(second, &range, 0, 4096, device.new_owner(), Access::Read)?;
+    let later = device.end_capture(second)?;
+    assert_eq!(rests(), 0, "a graph that may never run");
+    device.launch_graph(graph, first)?;
+    device.launch_graph(later, second)?;
+    assert_eq!(rests(), 2);
+    device.release(&range, 0, 4096);
+    device.launch_graph(graph, first)?;
+    assert_eq!(rests(), 0);
+    Ok(())
+}
+
 #[test]
 fn uses_end_with_the_range() -> Outcome {
     let (device, range, first, _) = setting();

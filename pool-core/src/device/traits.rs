@@ -329,13 +329,14 @@ pub trait Device: Send + Sync + Sized + 'static {
         None
     }
 
-    /// A notice that bytes rest: until they are released, no use of them is right. For devices
-    /// that check.
+    /// A notice that bytes rest: until they are released, no use that is queued is right. For
+    /// devices that check. It may come from inside a callback of a stream, and during a capture, and
+    /// whoever gets it must not wait.
     fn quarantine(&self, range: &Self::Range, offset_bytes: u64, size_bytes: u64) {
         let _ = (range, offset_bytes, size_bytes);
     }
 
-    /// A notice that bytes rest no more.
+    /// A notice that bytes rest no more. As [`quarantine`](Self::quarantine).
     fn release(&self, range: &Self::Range, offset_bytes: u64, size_bytes: u64) {
         let _ = (range, offset_bytes, size_bytes);
     }

@@ -251,9 +251,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
 
     /// Frees a block through a call that names no stream: it may still be used by work on any,
     /// also by work that is queued before the memory is needed again. It serves again behind a
-    /// fence for all work of the device. Makes no call of the device but to read its clock, so that a
-    /// callback of a stream may use it; unless a use on a stream was noted that the pool does not
-    /// know, in which a fence is recorded.
+    /// fence for all work of the device. Makes no call of the device but to read its clock and, with a
+    /// [cool-down](crate::policy::CoolDown), to say that the bytes rest, so that a callback of a
+    /// stream may use it; unless a use on a stream was noted that the pool does not know, in which a
+    /// fence is recorded.
     ///
     /// # Errors
     ///
@@ -285,7 +286,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// # Complexity
     ///
-    /// Constant, and no call of the device, on the stream that the block was allocated on.
+    /// Constant, and no call of the device, on the stream that the block was allocated on; unless
+    /// blocks [rest](crate::policy::CoolDown).
     ///
     /// # Example
     ///
@@ -301,7 +303,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     {
         let on = on.into();
         if let On::Stream(id) = on
-            && self.inner.is_quiet()
+            && self.inner.is_quiet_for_frees()
             && self.inner.knows(id)
             && !self.inner.notes.may_have(handle)
         {

@@ -108,6 +108,8 @@ pub(crate) struct Books<D: Device> {
     /// Blocks and bytes of parcels that a thread has in its hands.
     pub(crate) in_hand_blocks: u64,
     pub(crate) in_hand_bytes: u64,
+    /// Of the bytes that wait, those that rest.
+    pub(crate) resting_bytes: u64,
     /// Bytes of free stretches that a thread has in its hands.
     pub(crate) in_transit_bytes: u64,
     pub(crate) arenas: Arenas<D>,
@@ -155,6 +157,7 @@ impl<D: Device> Books<D> {
             undrained_bytes: 0,
             in_hand_blocks: 0,
             in_hand_bytes: 0,
+            resting_bytes: 0,
             in_transit_bytes: 0,
             arenas,
             reserved_bytes: 0,

@@ -23,6 +23,9 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
             return;
         }
         let done = ENDS_EARLY || arenas.is_empty() || self.wait_for_all();
+        if done {
+            self.release_resting();
+        }
         for arena in arenas.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.
             if self.call(Call::Free, |device| device.free(&arena.range)).is_err() {

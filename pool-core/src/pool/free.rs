@@ -34,6 +34,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if waits && self.is_over_bound() {
             if matches!(on, On::Nothing) {
                 self.set_due();
+            } else if self.is_cooling() {
+                self.drain_earlier(&mut None);
             } else {
                 self.drain(&mut None);
             }
@@ -73,6 +75,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(false);
         }
         let needs = self.needs(asker, home, note)?;
+        if self.is_cooling() {
+            self.rest(self.shared.set_aside(handle)?, needs);
+            return Ok(true);
+        }
         if needs.is_nothing() {
             self.free_at_home(asker, home, handle)?;
             return Ok(false);

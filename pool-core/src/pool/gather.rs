@@ -110,11 +110,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         moved
     }
 
-    /// The streams whose spaces' blocks wait in closed parcels.
+    /// The streams whose spaces' blocks wait in closed parcels, and do not rest.
     fn spaces_with_parcels(&self) -> Vec<(u32, Owner)> {
         self.with_books(|books| {
             let mut spaces: Vec<(u32, Owner)> = Vec::new();
-            for parcel in &books.closed {
+            for parcel in books.closed.iter().filter(|parcel| !parcel.rests) {
                 if let Some(number) = books.stream_of(parcel.home)
                     && !spaces.contains(&(number, parcel.home))
                 {

@@ -225,7 +225,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let capturing = self.is_capturing();
         let waits = plea.asker.waits().is_some();
         match step {
-            Step::Poll => (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure),
+            Step::Poll if capturing && !QUERIES_IN_CAPTURE => false,
+            Step::Poll => {
+                let closed = self.close_resting(&mut plea.failure);
+                self.poll(&mut plea.failure) || closed
+            }
             Step::OwnParcels => waits && self.collect_own(plea),
             Step::Join => waits,
             Step::Steal | Step::StealAgain => waits && plea.space != HUB && self.steal(plea),

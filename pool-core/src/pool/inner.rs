@@ -9,7 +9,7 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
-use super::policy::Preallocation;
+use super::policy::{CoolDown, Preallocation};
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
@@ -29,6 +29,8 @@ const POISONED: u32 = 1 << 1;
 const DUE: u32 = 1 << 2;
 /// Memory is short: what is free lies in the hub, for all.
 const SHARED: u32 = 1 << 3;
+/// Freed blocks rest. An allocation can be a hit nevertheless.
+const COOLING: u32 = 1 << 4;
 
 /// Offsets for a device that does not say how much memory it has.
 const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
@@ -122,6 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books: Lock::new(books),
             counters: Counters::default(),
         };
+        inner.set_cooling(settings.reclaim.cool_down);
         if matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
             // With the first request.
         } else if settings.warms_later {
@@ -132,9 +135,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(inner)
     }
 
-    /// Whether a call may be a hit: nothing is captured, due, or lost.
+    /// Whether a request may be a hit: nothing is captured, due, or lost.
     #[inline(always)]
     pub(super) fn is_quiet(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & !COOLING == 0
+    }
+
+    /// Whether a free may be a hit: the same, and no freed block has to rest.
+    #[inline(always)]
+    pub(super) fn is_quiet_for_frees(&self) -> bool {
         self.mode.load(Ordering::Acquire) == 0
     }
 
@@ -164,6 +173,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.mode.fetch_or(SHARED, Ordering::AcqRel);
         } else {
             self.mode.fetch_and(!SHARED, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether freed blocks rest.
+    pub(super) fn is_cooling(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & COOLING != 0
+    }
+
+    /// Has blocks rest that are freed from now on, or not. On a device with one queue none does:
+    /// nothing can be seen done there.
+    pub(super) fn set_cooling(&self, cool_down: CoolDown) {
+        if cool_down == CoolDown::UntilDone && self.has_fences() {
+            self.mode.fetch_or(COOLING, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!COOLING, Ordering::AcqRel);
         }
     }
 

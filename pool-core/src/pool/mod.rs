@@ -8,6 +8,7 @@
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
+//! | `cool` | blocks that rest, also from their own stream |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
@@ -46,6 +47,7 @@ mod books;
 mod calls;
 mod capture;
 mod config;
+mod cool;
 mod decay;
 mod decline;
 mod end;

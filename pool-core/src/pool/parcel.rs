@@ -25,6 +25,8 @@ pub(crate) struct Parcel<D: Device> {
     pub(crate) fences: Vec<Shared<D>>,
     pub(crate) blocks: Vec<Aside>,
     pub(crate) size_bytes: u64,
+    /// Whether its blocks rest: no stream that waits has them, only the host that sees all done.
+    pub(crate) rests: bool,
     /// When its first block was freed.
     pub(crate) since: Option<Duration>,
 }
@@ -34,11 +36,13 @@ pub(crate) struct Needs<D: Device> {
     pub(crate) streams: Vec<u32>,
     pub(crate) all: bool,
     pub(crate) fences: Vec<Shared<D>>,
+    /// Whether it rests: then it waits for that stream, too, as the host sees it.
+    pub(crate) rests: bool,
 }
 
 impl<D: Device> Needs<D> {
     pub(crate) fn nothing() -> Self {
-        Self { streams: Vec::new(), all: false, fences: Vec::new() }
+        Self { streams: Vec::new(), all: false, fences: Vec::new(), rests: false }
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
@@ -62,7 +66,7 @@ impl<D: Device> Needs<D> {
 
 impl<D: Device> Parcel<D> {
     pub(crate) fn new(home: Owner, needs: Needs<D>, since: Option<Duration>) -> Self {
-        let Needs { streams, all, fences } = needs;
+        let Needs { streams, all, fences, rests } = needs;
         let waits_for = (streams.clone(), all);
         let has_others = !fences.is_empty();
         Self {
@@ -74,13 +78,17 @@ impl<D: Device> Parcel<D> {
             fences,
             blocks: Vec::new(),
             size_bytes: 0,
+            rests,
             since,
         }
     }
 
     /// Whether it waits for what a block of a space needs.
     pub(crate) fn takes(&self, home: Owner, needs: &Needs<D>) -> bool {
-        self.home == home && self.streams == needs.streams && self.all == needs.all
+        self.home == home
+            && self.streams == needs.streams
+            && self.all == needs.all
+            && self.rests == needs.rests
     }
 
     /// Whether the same was waited for by another of the same space, from its opening on: then the
@@ -88,6 +96,7 @@ impl<D: Device> Parcel<D> {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.home == other.home
             && self.waits_for == other.waits_for
+            && self.rests == other.rests
             && !(self.has_others || other.has_others)
     }
 

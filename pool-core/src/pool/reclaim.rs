@@ -25,15 +25,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn defer(&self, block: Aside, needs: Needs<D>) {
         let now = self.now();
         let mut needs = needs;
-        self.with_books(|books| {
+        let woken = self.with_books(|books| {
+            if needs.rests {
+                books.begin_rest(&block, &mut needs);
+            }
             let gone = books.fences_of_gone(&mut needs.streams);
             needs.fences.extend(gone);
             books.undrained_blocks += 1;
             books.undrained_bytes += block.size_bytes;
-            if needs.is_nothing() {
+            if needs.is_nothing() && !needs.rests {
                 // What it waited for is done.
                 self.shared.put_back(block);
-                return;
+                return false;
             }
             let of_nobody = matches!(books.holder(block.space), Holder::Gone(_));
             let found = books.open.iter_mut().find(|parcel| parcel.takes(block.space, &needs));
@@ -48,7 +51,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     books.enter(parcel);
                 }
             }
+            books.has_rested()
         });
+        if woken {
+            self.wake();
+        }
     }
 
     /// Whether more was put into the queue than should be, since it was drained last.
@@ -61,11 +68,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Closes what is open, and takes back what is done.
     pub(super) fn drain(&self, failure: &mut Option<Failed<D>>) -> bool {
-        self.with_books(|books| {
-            books.undrained_blocks = 0;
-            books.undrained_bytes = 0;
-        });
+        self.with_books(Books::begin_drain);
         let closed = self.close(|_| true, failure);
+        let polled = self.poll_often(failure);
+        closed || polled
+    }
+
+    /// Takes back what is done.
+    pub(super) fn poll_often(&self, failure: &mut Option<Failed<D>>) -> bool {
         let mut polled = false;
         // As long as something is done; what is pending may be far behind it.
         for _ in 0..MOST_POLLS {
@@ -74,7 +84,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             polled = true;
         }
-        closed || polled
+        polled
     }
 
     /// Records the fences of open parcels: one in each stream, whatever waits for it. What cannot
@@ -123,7 +133,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         }
         let now = self.now();
-        self.with_books(|books| {
+        let (closed, woken) = self.with_books(|books| {
             books.take_out_of_hand(&hands);
             let mut closed = false;
             for mut parcel in hands {
@@ -133,11 +143,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 closed |= !parcel.is_open();
                 books.enter(parcel);
             }
-            closed && {
-                self.put_back_done(books, now);
-                true
-            }
-        })
+            (closed, closed && self.put_back_done(books, now))
+        });
+        if woken {
+            self.wake();
+        }
+        closed
     }
 
     /// Asks for fences that are pending, and takes back what is done. False if nothing was.
@@ -162,23 +173,30 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// for nothing.
     pub(super) fn settle(&self, done: &[Shared<D>]) {
         let now = self.now();
-        self.with_books(|books| {
+        let woken = self.with_books(|books| {
             books.forget(done);
-            self.put_back_done(books, now);
+            self.put_back_done(books, now)
         });
+        if woken {
+            self.wake();
+        }
         self.empty_gone_spaces();
     }
 
-    /// Frees the blocks of closed parcels that wait for nothing.
-    fn put_back_done(&self, books: &mut Books<D>, now: Option<Duration>) {
-        let done: Vec<Parcel<D>> =
-            books.closed.extract_if(.., |parcel| parcel.fences.is_empty()).collect();
+    /// Frees the blocks of closed parcels that wait for nothing. True if there are such that rest:
+    /// those are to be [woken](Self::wake).
+    fn put_back_done(&self, books: &mut Books<D>, now: Option<Duration>) -> bool {
+        let done: Vec<Parcel<D>> = books
+            .closed
+            .extract_if(.., |parcel| parcel.fences.is_empty() && !parcel.rests)
+            .collect();
         for parcel in done {
             self.counters.note_reclaim(parcel.since, now);
             for block in parcel.blocks {
                 self.shared.put_back(block);
             }
         }
+        books.has_rested()
     }
 
     /// Has the asker's stream wait for the parcels of its own space: then they are free for it.
@@ -187,18 +205,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.collect(*number, *space, &mut plea.failure)
     }
 
-    /// Has a stream wait for the parcels of its space, which then are free for it. False if there
-    /// are none, or it cannot wait.
+    /// Has a stream wait for the parcels of its space, which then are free for it; but what rests is
+    /// not. False if there are none, or it cannot wait.
     pub(super) fn collect(
         &self,
         number: u32,
         space: Owner,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
-        self.close(|parcel| parcel.home == space, failure);
+        let waits = |parcel: &Parcel<D>| parcel.home == space && !parcel.rests;
+        self.close(waits, failure);
         let (hands, fences) = self.with_books(|books| {
             let hands: Vec<Parcel<D>> =
-                books.closed.extract_if(.., |parcel| parcel.home == space).collect();
+                books.closed.extract_if(.., |parcel| waits(parcel)).collect();
             books.take_in_hand(&hands);
             let mut fences: Vec<Shared<D>> = Vec::new();
             for fence in hands.iter().flat_map(|parcel| &parcel.fences) {
@@ -239,7 +258,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Has what waits in parcels of the hub, and of spaces that are gone, wait in the hub: their
     /// memory is stained by the parcels' fences from then on. Blocks in spans stay, unless the span
-    /// is the hub's. False if there is nothing.
+    /// is the hub's, and what rests does. False if there is nothing.
     pub(super) fn merge_parcels_of_nobody(
         &self,
         books: &mut Books<D>,
@@ -249,7 +268,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let (spaces, closed) = (&books.spaces, &mut books.closed);
         let of_nobody = closed.extract_if(.., |parcel| {
             let gone = matches!(spaces.get(parcel.home.0 as usize), Some(Holder::Gone(_)));
-            parcel.home == HUB || gone || (of_clean && parcel.home == CLEAN)
+            !parcel.rests && (parcel.home == HUB || gone || (of_clean && parcel.home == CLEAN))
         });
         let of_nobody: Vec<Parcel<D>> = of_nobody.collect();
         let mut moved = false;
@@ -312,6 +331,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 }
 
 impl<D: Device> Books<D> {
+    /// From now on it is counted anew what is put into parcels.
+    pub(super) fn begin_drain(&mut self) {
+        self.undrained_blocks = 0;
+        self.undrained_bytes = 0;
+    }
+
     pub(super) fn take_in_hand(&mut self, parcels: &[Parcel<D>]) {
         for parcel in parcels {
             self.in_hand_blocks += parcel.blocks.len() as u64;

@@ -71,6 +71,9 @@ pub struct PoolStats {
     pub deferred_bytes: u64,
     /// Blocks that wait.
     pub deferred_blocks: u64,
+    /// Of the deferred bytes, those that [rest](super::policy::CoolDown): their own stream does not
+    /// get them either.
+    pub resting_bytes: u64,
     /// Free in arenas.
     pub free_bytes: u64,
     /// Taken from the device.
@@ -144,11 +147,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn stats(&self) -> PoolStats {
         let shared = self.shared.stats();
         let counters = &self.counters;
-        let (deferred, reserved, arenas, streams, in_transit) = self.with_books(|books| {
-            let reserved = (books.reserved_bytes, books.peak_reserved_bytes);
-            let counts = (books.arenas.len() as u64, books.streams.len() as u64);
-            (books.deferred(), reserved, counts.0, counts.1, books.in_transit_bytes)
-        });
+        let (deferred, resting_bytes, reserved, arenas, streams, in_transit) =
+            self.with_books(|books| {
+                let reserved = (books.reserved_bytes, books.peak_reserved_bytes);
+                let counts = (books.arenas.len() as u64, books.streams.len() as u64);
+                let resting = books.resting_bytes;
+                (books.deferred(), resting, reserved, counts.0, counts.1, books.in_transit_bytes)
+            });
         let (deferred_blocks, deferred_bytes) = deferred;
         let cached_bytes = shared.cached_bytes.saturating_sub(deferred_bytes);
         let used_bytes = shared.live_bytes + cached_bytes + deferred_bytes + in_transit;
@@ -159,6 +164,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             cached_bytes,
             deferred_bytes,
             deferred_blocks,
+            resting_bytes,
             free_bytes: reserved.0.saturating_sub(used_bytes) + in_transit,
             reserved_bytes: reserved.0,
             peak_reserved_bytes: reserved.1,

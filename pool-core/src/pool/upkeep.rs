@@ -193,33 +193,6 @@ impl<D: Device, T: Threads> Pool<D, T> {
         check(failure, trimmed)
     }
 
-    /// Changes when freed memory is free, and when it goes back, from now on.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use pool_core::{Pool, PoolConfig};
-    /// # use pool_mock::device::{SimConfig, SimDevice};
-    /// use pool_core::policy::Reclaim;
-    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
-    /// pool.set_reclaim(Reclaim { watermark_bytes: Some(1 << 30), ..pool.reclaim_policy() });
-    /// assert_eq!(pool.reclaim_policy().watermark_bytes, Some(1 << 30));
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    pub fn set_reclaim(&self, reclaim: Reclaim) {
-        self.inner().with_books(|books| books.reclaim = reclaim);
-    }
-
-    /// When freed memory is free, and when it goes back.
-    ///
-    /// # Example
-    ///
-    /// See [`set_reclaim`](Self::set_reclaim).
-    #[must_use]
-    pub fn reclaim_policy(&self) -> Reclaim {
-        self.inner().with_books(|books| books.reclaim)
-    }
-
     /// Changes how the pool grows, from now on.
     ///
     /// # Example
@@ -273,5 +246,51 @@ impl<D: Device, T: Threads> Pool<D, T> {
             self.trim(limit_bytes.unwrap_or(0))?;
         }
         Ok(())
+    }
+
+    /// Sets when freed memory is free, and when free memory goes back to the device, from now on.
+    /// What waits or [rests](super::policy::CoolDown) already goes on as it was freed, and nothing
+    /// is looked after here: that is done when it is due the next time.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::{CoolDown, Reclaim};
+    ///
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let block = pool.allocate_on(stream, 4096)?;
+    /// pool.set_reclaim(Reclaim { cool_down: CoolDown::UntilDone, ..pool.reclaim_policy() });
+    /// pool.free_on(stream, block.handle())?;
+    /// assert_eq!(pool.stats().resting_bytes, 4096);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn set_reclaim(&self, reclaim: Reclaim) {
+        let inner = self.inner();
+        inner.with_books(|books| {
+            books.reclaim = reclaim;
+            inner.set_cooling(reclaim.cool_down);
+        });
+    }
+
+    /// When freed memory is free, and when free memory goes back to the device: as the pool was
+    /// made with, or as was [set](Self::set_reclaim) last.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// use pool_core::policy::Reclaim;
+    ///
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// assert_eq!(pool.reclaim_policy(), Reclaim::default());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn reclaim_policy(&self) -> Reclaim {
+        self.inner().with_books(|books| books.reclaim)
     }
 }

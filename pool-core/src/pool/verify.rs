@@ -81,6 +81,12 @@ impl<D: Device, T: Threads> Pool<D, T> {
             if listed != bytes {
                 return fault("bytes that wait miscounted", listed);
             }
+            let parcels = books.open.iter().chain(&books.closed);
+            let resting: u64 =
+                parcels.filter(|parcel| parcel.rests).map(|parcel| parcel.size_bytes).sum();
+            if resting != books.resting_bytes {
+                return fault("bytes that rest miscounted", resting);
+            }
             if books.streams.len() != books.keys.len() {
                 return fault("streams without a key", books.streams.len() as u64);
             }

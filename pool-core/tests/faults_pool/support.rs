@@ -276,6 +276,7 @@ impl World {
         self.pool.verify().unwrap();
         let (stats, balance) = (self.pool.stats(), self.device.balance());
         assert_eq!(stats.reserved_bytes, balance.bytes);
+        assert_eq!(stats.resting_bytes, self.device.resting_bytes());
         assert_eq!(usize::try_from(stats.arenas).unwrap(), balance.ranges);
         let parts = stats.live_bytes + stats.cached_bytes + stats.deferred_bytes + stats.free_bytes;
         assert_eq!(parts, stats.reserved_bytes, "{stats:?}");

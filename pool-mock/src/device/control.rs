@@ -336,6 +336,28 @@ impl SimDevice {
         self.lock().device(self.inner.number).calls.last()
     }
 
+    /// How many bytes of this device rest.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::device::Device;
+    /// use pool_mock::device::{SimConfig, SimDevice};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let range = device.allocate(1 << 20)?;
+    /// device.quarantine(&range, 4096, 512);
+    /// assert_eq!(device.resting_bytes(), 512);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn resting_bytes(&self) -> u64 {
+        let state = self.lock();
+        let own = state.ranges.values().filter(|range| range.device == self.inner.number);
+        let resting = own.flat_map(|range| range.resting.overlapping(0..u64::MAX));
+        resting.map(|(bytes, ())| bytes.end - bytes.start).sum()
+    }
+
     /// What exists on this device.
     #[must_use]
     pub fn balance(&self) -> Balance {

@@ -7,7 +7,7 @@ use pool_core::{On, PoolError, StreamId, Tag};
 use super::blocks::Wanted;
 use super::finding::Fault;
 use super::operation::{Operation, Where};
-use super::run::{Run, pacing};
+use super::run::{Run, pacing, reclaim};
 use super::world::Stream;
 use super::{platform, turns};
 use crate::device::{SimError, SimStream, StreamKind};
@@ -173,6 +173,10 @@ impl Run {
             Operation::Flush => {
                 self.pool.flush();
                 ("flush", Ok(()))
+            }
+            Operation::SetCoolDown { on } => {
+                self.pool.set_reclaim(reclaim(&self.shape, on));
+                ("set_reclaim", Ok(()))
             }
             Operation::Reclaim => ("reclaim", self.pool.reclaim().map(drop)),
             Operation::Tick { nanoseconds } => {

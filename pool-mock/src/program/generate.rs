@@ -107,6 +107,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             _ => None,
         },
         decay: (start / 64 % 2 == 0).then_some(40),
+        cool_down: deferred / 4 % 4 == 3,
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,
@@ -179,6 +180,9 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
         196..=203 => Operation::EndCapture { capture: second, spoil: third.is_multiple_of(16) },
         204..=210 => Operation::Launch { graph: second, stream: third },
         211..=214 => Operation::ReleaseGraph { graph: second },
+        216 if shape.cool_down && third.is_multiple_of(2) => {
+            Operation::SetCoolDown { on: second.is_multiple_of(2) }
+        }
         215..=216 => Operation::Flush,
         217..=218 => Operation::Reclaim,
         219..=220 => Operation::Tick { nanoseconds: u64::from(value) * 100 },

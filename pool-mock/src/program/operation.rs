@@ -26,6 +26,8 @@ pub struct Shape {
     pub watermark_bytes: Option<u64>,
     /// After how many requests memory is idle.
     pub decay: Option<u64>,
+    /// Whether freed blocks rest, from the start.
+    pub cool_down: bool,
     /// What the device has.
     pub memory_bytes: u64,
     /// How far its ranges begin from where they should.
@@ -188,6 +190,10 @@ pub enum Operation {
         graph: Pick,
     },
     Flush,
+    /// Has what is freed rest from now on, or not.
+    SetCoolDown {
+        on: bool,
+    },
     Reclaim,
     Tick {
         nanoseconds: u64,

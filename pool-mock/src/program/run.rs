@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pool_core::device::{Call, Capabilities};
-use pool_core::policy::{Ahead, Decay, Growth, Idle, Reclaim};
+use pool_core::policy::{Ahead, CoolDown, Decay, Growth, Idle, Reclaim};
 use pool_core::{Pool, PoolConfig, PoolError};
 
 use super::finding::{Fault, Finding};
@@ -46,6 +46,8 @@ pub struct Tally {
     pub growths: u64,
     pub meetings: u64,
     pub released_bytes: u64,
+    /// Steps after which something rested.
+    pub rested: u64,
 }
 
 impl Tally {
@@ -73,6 +75,7 @@ impl Tally {
         self.growths += other.growths;
         self.meetings += other.meetings;
         self.released_bytes += other.released_bytes;
+        self.rested += other.rested;
     }
 }
 
@@ -234,12 +237,7 @@ impl Run {
             })
             .cache_bytes(shape.cache_bytes)
             .address_bytes(ADDRESS_BYTES)
-            .reclaim(Reclaim {
-                deferred: shape.deferred,
-                watermark_bytes: shape.watermark_bytes,
-                decay: shape.decay.map(|requests| Decay { period: Idle::Requests(requests) }),
-                ..Reclaim::new()
-            });
+            .reclaim(reclaim(shape, shape.cool_down));
         if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
         }
@@ -385,6 +383,8 @@ impl Run {
         }
         let sum = stats.live_bytes + stats.cached_bytes + stats.deferred_bytes + stats.free_bytes;
         Fault::differs("live, cached, deferred and free bytes", sum, stats.reserved_bytes)?;
+        Fault::differs("resting_bytes", stats.resting_bytes, self.device.resting_bytes())?;
+        self.tally(|tally| tally.rested += u64::from(stats.resting_bytes > 0));
         let held_bytes = self.device.balance().bytes;
         Fault::differs("reserved_bytes", stats.reserved_bytes, held_bytes)?;
         let (got, mut world) = (stats.reserved_bytes, self.world());
@@ -474,6 +474,18 @@ impl Fault {
 
     pub(super) fn differs(figure: &'static str, got: u64, expected: u64) -> Result<(), Self> {
         if got == expected { Ok(()) } else { Err(Self::Books { figure, got, expected }) }
+    }
+}
+
+/// When freed memory is free.
+pub(super) fn reclaim(shape: &Shape, cool_down: bool) -> Reclaim {
+    let cool_down = if cool_down { CoolDown::UntilDone } else { CoolDown::Off };
+    Reclaim {
+        deferred: shape.deferred,
+        cool_down,
+        watermark_bytes: shape.watermark_bytes,
+        decay: shape.decay.map(|requests| Decay { period: Idle::Requests(requests) }),
+        ..Reclaim::new()
     }
 }
 

@@ -32,6 +32,38 @@ pub enum Deferred {
 }
 
 /// Whether a freed block is held back from its own stream, too.
+///
+/// For finding faults: on one stream nothing shows that a block is used after its free, since all
+/// work is in order, until the bytes are another's. With a cool-down they are nobody's meanwhile, and
+/// the device knows.
+///
+/// # Example
+///
+/// ```
+/// use pool_core::device::Device;
+/// use pool_core::policy::{CoolDown, Reclaim};
+/// use pool_core::{Pool, PoolConfig};
+/// use pool_mock::device::{Access, SimConfig, SimDevice, Violation};
+///
+/// let device = SimDevice::new(SimConfig::new());
+/// let reclaim = Reclaim { cool_down: CoolDown::UntilDone, ..Reclaim::default() };
+/// let pool = Pool::new(device.clone(), PoolConfig::new().reclaim(reclaim))?;
+/// let stream = pool.create_stream()?;
+/// let queue = pool.stream(stream).unwrap();
+///
+/// let block = pool.allocate_on(stream, 4096)?;
+/// let (place, owner) = (pool.location(block.handle())?, device.new_owner());
+/// let (range, at) = (place.arena.range(), place.offset_bytes);
+/// device.queue_use(queue, range, at, 4096, owner, Access::Write)?;
+/// pool.free_on(stream, block.handle())?;
+/// device.assert_clean();
+///
+/// // A use after the free, in order with all else.
+/// device.queue_use(queue, range, at, 4096, owner, Access::Write)?;
+/// let found = device.take_violations();
+/// assert!(matches!(found.as_slice(), [Violation::Resting { .. }]));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -39,8 +71,21 @@ pub enum CoolDown {
     /// It serves its own stream again at once.
     #[default]
     Off,
-    /// It rests until the work queued on its stream until now is seen to be done; the device is
-    /// told, so that one that checks reports every use in between.
+    /// It rests until the host has seen done what was queued at its free: on the stream of the free,
+    /// on the one whose memory it is, and on those that were [noted](crate::Pool::record_use); all work
+    /// of the device, if no stream is named. Until then it serves nobody, and the device
+    /// [is told](crate::device::Device::quarantine), so that one that checks reports every use that is
+    /// queued in between. It rests at least until the pool looks at fences the next time after the
+    /// free: at a [`tick`](crate::Pool::tick), on [request](crate::Pool::reclaim), when more is freed
+    /// than [`Deferred`] says, or when a request is no hit.
+    ///
+    /// Costs memory, as long as work is queued, and what a fence costs for those that wait together;
+    /// no free is a hit. A request whose own memory rests asks for fences before it takes memory
+    /// elsewhere, and waits on the host before it is refused. An arena of which a part rests does not
+    /// go back to the device. During a capture nothing can be seen done, so what rests goes on resting.
+    ///
+    /// What belongs to a graph does not rest: its launches use it until the graph is released. On a
+    /// device without fences nothing can be seen done, and this is as if off.
     UntilDone,
 }
 
