@@ -1,6 +1,7 @@
 //! What fuzzing found in the pool, each in as few calls as show it.
 
-use pool_core::device::Call;
+use pool_core::device::{Call, Capabilities};
+use pool_core::policy::Growth;
 use pool_core::{Block, GraphId, Pool, PoolConfig, PoolError, Remedy, Request, Tag};
 use pool_mock::device::{Access, Owner, Pacing, SimConfig, SimDevice, SimStream, StreamKind};
 
@@ -225,6 +226,29 @@ fn a_refusal_for_want_of_addresses_says_so() {
         panic!("more than there are addresses for");
     };
     assert_eq!(shortage.remedy, Remedy::MoreAddresses, "{shortage}");
+    pool.free_on(stream, held.handle()).unwrap();
+    end(&device, pool);
+}
+
+/// A range that lies where no arena can be, and that the device then does not take back, is not
+/// lost: it counts as reserved, and goes back later.
+#[test]
+fn a_range_that_cannot_be_entered_goes_back_in_the_end() {
+    let device = SimDevice::new(SimConfig::new().misalign_bytes(512).without(Capabilities::EXTEND));
+    let growth = Growth { ahead: None, ..Growth::new() };
+    // Off by 512 bytes, the second one ends behind the last offset.
+    let config = PoolConfig::new().growth(growth).arena_bytes(2 * MIB).address_bytes(4 * MIB);
+    let pool = Pool::new(device.clone(), config).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let held = pool.allocate_on(stream, MIB).unwrap();
+    device.fail_next(Call::Free, 1);
+    let before = device.calls();
+    assert!(pool.allocate_on(stream, 2 * MIB).is_err());
+    assert_eq!(device.calls().since(&before).of(Call::Free), 1, "it was given back");
+    pool.verify().unwrap();
+    assert_eq!(pool.stats().reserved_bytes, device.balance().bytes);
+    pool.trim(0).unwrap();
+    assert_eq!(pool.stats().reserved_bytes, 2 * MIB);
     pool.free_on(stream, held.handle()).unwrap();
     end(&device, pool);
 }

@@ -1,6 +1,7 @@
 //! What a pool knows beside its blocks, under one lock: streams and their spaces, fences, parcels,
 //! arenas, graphs. Nothing on the way of a hit takes it, and no device is called under it.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
 
@@ -113,6 +114,9 @@ pub(crate) struct Books<D: Device> {
     /// Bytes of free stretches that a thread has in its hands.
     pub(crate) in_transit_bytes: u64,
     pub(crate) arenas: Arenas<D>,
+    /// Ranges that could be neither entered nor given back, and their sizes: tried again when
+    /// arenas go back, and at the end.
+    pub(crate) strays: Vec<(Arc<D::Range>, u64)>,
     /// Of all arenas, and of those that are being asked of the device or given back.
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
@@ -160,6 +164,7 @@ impl<D: Device> Books<D> {
             resting_bytes: 0,
             in_transit_bytes: 0,
             arenas,
+            strays: Vec::new(),
             reserved_bytes: 0,
             peak_reserved_bytes: 0,
             limit_bytes: settings.limit_bytes,

@@ -1,5 +1,6 @@
 //! The pool's end.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::fence::Shared;
@@ -13,23 +14,24 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
     /// gone for good, or the process ends; then, and if it cannot be waited for, as during a
     /// capture, the arenas stay the device's.
     fn drop(&mut self) {
-        let (streams, arenas) = self.with_books(|books| {
+        let (streams, ranges) = self.with_books(|books| {
             let own = books.streams.values().filter(|known| known.own);
             let streams: Vec<D::Stream> = own.map(|known| known.handle.clone()).collect();
-            let arenas: Vec<_> = books.arenas.iter().cloned().collect();
-            (streams, arenas)
+            let arenas = books.arenas.iter().map(|arena| &arena.range);
+            let ranges = arenas.chain(books.strays.iter().map(|(range, _)| range));
+            (streams, ranges.cloned().collect::<Vec<Arc<D::Range>>>())
         });
         if !self.device.is_there() {
             return;
         }
-        let done = ENDS_EARLY || arenas.is_empty() || self.wait_for_all();
+        let done = ENDS_EARLY || ranges.is_empty() || self.wait_for_all();
         if done {
             self.release_resting();
         }
-        for arena in arenas.iter().filter(|_| done) {
+        for range in ranges.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.
-            if self.call(Call::Free, |device| device.free(&arena.range)).is_err() {
-                let _ = self.call(Call::Free, |device| device.free(&arena.range));
+            if self.call(Call::Free, |device| device.free(range)).is_err() {
+                let _ = self.call(Call::Free, |device| device.free(range));
             }
         }
         for stream in &streams {

@@ -194,9 +194,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if entered.is_some() {
             return Ok(true);
         }
-        // If that fails, nobody knows it: it is lost, and what was set aside for it with it.
-        self.give_back(&range, size_bytes)?;
-        Ok(false)
+        match self.give_back(&range, size_bytes) {
+            Ok(true) => Ok(false),
+            refused => {
+                self.with_books(|books| books.strays.push((range, size_bytes)));
+                refused
+            }
+        }
     }
 
     /// Enters an arena; false if there is no room.

@@ -61,6 +61,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         failure: &mut Option<Failed<D>>,
         is_wanted: impl Fn(&Books<D>, &Arena<D>, u64) -> bool,
     ) -> u64 {
+        self.give_strays_back(failure);
         let mut released_bytes = 0;
         while let Some(arena) = self.with_books(|books| {
             if books.is_capturing() {
@@ -84,6 +85,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
             released_bytes += arena.size_bytes;
         }
         released_bytes
+    }
+
+    /// Tries again to give back what could be neither entered nor given back before.
+    fn give_strays_back(&self, failure: &mut Option<Failed<D>>) {
+        while let Some((range, size_bytes)) = self.with_books(|books| books.strays.pop()) {
+            let given_back = self.give_back(&range, size_bytes);
+            let is_gone = matches!(given_back, Ok(true));
+            if let Err(failed) = given_back {
+                keep(failure, failed);
+            }
+            if !is_gone {
+                self.with_books(|books| books.strays.push((range, size_bytes)));
+                break;
+            }
+        }
     }
 
     /// Gives an arena back that is in no space. If the device refuses it is in the hub again, and

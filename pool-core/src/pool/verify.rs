@@ -67,6 +67,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
             if owned != 0 {
                 return fault("memory of no arena", owned);
             }
+            reserved += books.strays.iter().map(|&(_, size_bytes)| size_bytes).sum::<u64>();
             if reserved != books.reserved_bytes {
                 return fault("reserved bytes miscounted", reserved);
             }
