@@ -553,7 +553,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Takes a block back that an asker was just given, as a free by that one: what it waited for
     /// nobody else has waited for.
-    fn refuse(&self, asker: &Asker<D>, handle: Handle) {
+    pub(super) fn refuse(&self, asker: &Asker<D>, handle: Handle) {
         if self.free_behind(asker, handle, None).is_err()
             && let Ok(block) = self.shared.set_aside(handle)
         {

@@ -35,13 +35,15 @@ enum Step {
     Gather,
     /// Take more from the device.
     Grow,
+    /// Move blocks together that may be moved.
+    Migrate,
     /// Wait on the host.
     WaitOnHost,
     /// Give idle arenas back, and take one that fits.
     Exchange,
 }
 
-const ORDER: [Step; 10] = [
+const ORDER: [Step; 11] = [
     Step::Poll,
     Step::OwnParcels,
     Step::Join,
@@ -50,6 +52,7 @@ const ORDER: [Step; 10] = [
     Step::StealAgain,
     Step::Gather,
     Step::Grow,
+    Step::Migrate,
     Step::WaitOnHost,
     Step::Exchange,
 ];
@@ -96,10 +99,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.drain(&mut failure);
         }
         let own = self.space_for(asker)?;
-        let joined = self.with_books(|books| {
-            let known = asker.number().and_then(|number| books.streams.get(&number));
-            known.map_or(Joined::new(), |known| known.joined.clone())
-        });
+        self.note_usual(request);
+        let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
         let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
@@ -233,6 +234,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             Step::Gather => self.gather(plea),
             Step::Grow => self.grow(plea),
+            Step::Migrate => self.migrate(plea),
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }

@@ -10,6 +10,7 @@
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `giveback`, `arenas` | memory that comes from the device and goes back |
+//! | `movable`, `migrate` | buffers that may be moved, and how they are moved together |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -53,6 +54,8 @@ mod grow;
 mod help;
 mod hub;
 mod inner;
+mod migrate;
+mod movable;
 mod notes;
 mod parcel;
 mod plenty;
@@ -74,6 +77,7 @@ pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};
 pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
 pub use giveback::Trimmed;
+pub use movable::{Movable, MovableGuard};
 pub use policy::Deferred;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};

@@ -24,6 +24,8 @@ pub struct DeviceCalls {
     pub allocations: u64,
     /// Arenas given back, with success or not.
     pub frees: u64,
+    /// Copies of blocks that were moved, with success or not.
+    pub copies: u64,
 }
 
 impl DeviceCalls {
@@ -36,6 +38,7 @@ impl DeviceCalls {
             + self.host_waits
             + self.allocations
             + self.frees
+            + self.copies
     }
 }
 
@@ -84,6 +87,10 @@ pub struct PoolStats {
     pub steals: u64,
     /// Arenas added after the start.
     pub growths: u64,
+    /// How often blocks were moved together for a request.
+    pub migrations: u64,
+    /// Bytes of blocks that were moved.
+    pub migrated_bytes: u64,
     /// From free to reuse, of blocks that had to wait.
     pub latency: Latency,
     /// What the layer of threads did.
@@ -101,6 +108,9 @@ pub(super) struct Counters {
     pub(super) frees: Counter,
     pub(super) steals: Counter,
     pub(super) growths: Counter,
+    pub(super) copies: Counter,
+    pub(super) migrations: Counter,
+    pub(super) migrated_bytes: Counter,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
     parcels: Counter,
@@ -164,9 +174,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 host_waits: counters.host_waits.get(),
                 allocations: counters.allocations.get(),
                 frees: counters.frees.get(),
+                copies: counters.copies.get(),
             },
             steals: counters.steals.get(),
             growths: counters.growths.get(),
+            migrations: counters.migrations.get(),
+            migrated_bytes: counters.migrated_bytes.get(),
             latency: Latency {
                 parcels: counters.parcels.get(),
                 total: Duration::from_nanos(counters.waited.get()),

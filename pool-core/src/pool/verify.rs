@@ -77,6 +77,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
             if listed != bytes {
                 return fault("bytes that wait miscounted", listed);
             }
+            if books.movables.iter().any(|(_, entry)| entry.in_hand.is_some()) {
+                return fault("a movable buffer was left in a thread's hands", 0);
+            }
             if books.streams.len() != books.keys.len() {
                 return fault("streams without a key", books.streams.len() as u64);
             }
