@@ -99,7 +99,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.drain(&mut failure);
         }
         let own = self.space_for(asker)?;
-        self.note_usual(request);
         let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };

@@ -82,7 +82,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         cuts: &mut Vec<u32>,
     ) -> Option<Plan<D>> {
         let mut lens: Vec<u64> = runs.iter().map(|run| run.len).collect();
-        if !books.usual.has_unusable(&mut lens, books.growth.migrate_from_percent) {
+        if !books.usual.has_unusable(need, &mut lens, books.growth.migrate_from_percent) {
             return None;
         }
         let shape = self.shared.shape();
