@@ -228,3 +228,28 @@ fn a_refusal_for_want_of_addresses_says_so() {
     pool.free_on(stream, held.handle()).unwrap();
     end(&device, pool);
 }
+
+/// A space that is being made for a new stream is not yet anybody's when another thread puts
+/// together what is free.
+#[test]
+fn a_stream_that_is_being_made_has_nothing_of_others() {
+    for _ in 0..20 {
+        let (device, pool) = pool(of(8 * MIB));
+        let home = pool.create_stream().unwrap();
+        let low = pool.allocate_on(home, MIB).unwrap();
+        std::thread::scope(|scope| {
+            let creating = scope.spawn(|| {
+                for _ in 0..40 {
+                    pool.create_stream().unwrap();
+                }
+            });
+            while !creating.is_finished() {
+                assert!(pool.allocate_on(home, 9 * MIB).is_err());
+            }
+        });
+        pool.free_on(home, low.handle()).unwrap();
+        let whole = pool.allocate_on(home, 8 * MIB).unwrap();
+        pool.free_on(home, whole.handle()).unwrap();
+        end(&device, pool);
+    }
+}

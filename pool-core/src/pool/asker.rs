@@ -154,19 +154,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// A space that nobody holds, for somebody.
     pub(super) fn new_space(&self, holder: Holder) -> Option<Owner> {
         self.empty_gone_spaces();
-        let place = self.with_books(|books| {
-            let free = books.spaces.iter().skip(CLEAN.0 as usize + 1);
-            let place = free.take_while(|holder| !matches!(holder, Holder::Nobody)).count();
-            let place = place + CLEAN.0 as usize + 1;
-            let slot = books.spaces.get_mut(place)?;
-            *slot = holder;
-            Some(Owner(place as u32))
-        })?;
-        if self.shared.make_space(place, &self.shared_config).is_err() {
-            self.with_books(|books| books.set_holder(place, Holder::Nobody));
-            return None;
+        loop {
+            let free = |books: &mut Books<D>| {
+                let spaces = books.spaces.iter().enumerate().skip(CLEAN.0 as usize + 1);
+                let mut free = spaces.filter(|(_, holder)| matches!(holder, Holder::Nobody));
+                free.next().map(|(place, _)| Owner(place as u32))
+            };
+            let place = self.with_books(free)?;
+            // It is there before anybody can look for what is free in it.
+            self.shared.make_space(place, &self.shared_config).ok()?;
+            let is_held = self.with_books(|books| {
+                let is_free = books.holder(place) == Holder::Nobody;
+                if is_free {
+                    books.set_holder(place, holder);
+                }
+                is_free
+            });
+            if is_held {
+                return Some(place);
+            }
         }
-        Some(place)
     }
 }
 
