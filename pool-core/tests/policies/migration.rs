@@ -901,3 +901,125 @@ fn a_fatal_failure_in_a_migration_ends_it() {
     }
     assert!(ended > 5, "{ended}");
 }
+
+/// In the midst of every call that a migration makes the pool is used: what is being moved is
+/// refused at once, since to wait for it would be for ever, and all else works.
+#[test]
+fn the_pool_may_be_used_in_the_midst_of_a_migration() {
+    for after in [false, true] {
+        for nested in [false, true] {
+            in_time(move || interrupted(after, nested));
+        }
+    }
+}
+
+fn interrupted(after: bool, nested: bool) {
+    let scene = Arc::new(at_the_limit(LATE, Growth::default(), 9));
+    let (world, [first, second, third]) = (&scene.world, scene.streams);
+    let (is_inside, refused, held) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let counts = Arc::new((is_inside, refused, held));
+    let (hooked, seen) = (Arc::downgrade(&scene), counts.clone());
+    let hook = move |call: Call| {
+        let Some(scene) = hooked.upgrade() else { return };
+        if !matches!(call, Call::Copy | Call::Record | Call::Wait) {
+            return;
+        }
+        if seen.0.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let pool = &scene.world.pool;
+        for kept in &scene.kept {
+            match pool.guard(kept.movable, kept.home) {
+                Ok(guard) => {
+                    let again = pool.free_movable(kept.movable, kept.home);
+                    assert!(matches!(again, Err(PoolError::Guarded(_))));
+                    drop(guard);
+                    seen.2.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(PoolError::InHand(movable)) => {
+                    assert_eq!(movable, kept.movable);
+                    let freed = pool.free_movable(kept.movable, kept.home);
+                    assert!(matches!(freed, Err(PoolError::InHand(_))), "{freed:?}");
+                    seen.1.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        let sizes: &[u64] = if nested { &[256, 4 * MIB, USUAL] } else { &[256, MIB] };
+        for &size_bytes in sizes {
+            if let Ok(buffer) = scene.world.try_allocate(third, size_bytes) {
+                scene.world.touch(&buffer, scene.world.raw(third));
+                scene.world.free(third, buffer);
+            }
+        }
+        seen.0.store(false, Ordering::Release);
+    };
+    if after {
+        world.device.after_call(hook);
+    } else {
+        world.device.on_call(hook);
+    }
+    let answer = world.try_allocate(second, USUAL);
+    world.device.clear_hooks();
+    assert!(counts.1.load(Ordering::Relaxed) > 3 && counts.2.load(Ordering::Relaxed) > 3);
+    let buffer = answer.unwrap_or_else(|_| world.allocate(first, USUAL));
+    world.free(first, buffer);
+    Arc::into_inner(scene).unwrap().end();
+}
+
+/// Threads that guard, use, free and take movable buffers while others have them moved.
+#[test]
+fn threads_use_what_is_being_moved() {
+    let mut migrations = 0;
+    for seed in 0..6 {
+        let pacing = [Pacing::Eager, Pacing::Idle, Pacing::Random(seed)][seed as usize % 3];
+        let Row { world, home, kept, .. } = Row::on(Way { pacing, ..LATE }, 24, 1);
+        // Each with the stream that used it last.
+        let kept: Vec<_> = kept.into_iter().map(|kept| Mutex::new((kept, home))).collect();
+        on_threads(4, |thread| {
+            let mut random = fastrand::Rng::with_seed(seed * 7 + thread as u64);
+            let on = world.stream();
+            for _ in 0..60 {
+                let mut entry = kept[random.usize(..kept.len())].lock().unwrap();
+                let (kept, last) = &mut *entry;
+                match random.u8(..8) {
+                    0..4 => {
+                        world.order(world.raw(*last), world.raw(on));
+                        kept.queue(&world, on, Access::Read);
+                        kept.queue(&world, on, Access::Write);
+                        world.order(world.raw(on), world.raw(kept.home));
+                        *last = on;
+                    }
+                    4 => {
+                        // On the stream that it was used on last it is free at once.
+                        world.pool.free_movable(kept.movable, *last).unwrap();
+                        *kept = loop {
+                            // Others may have all in their hands.
+                            if let Ok(kept) = Kept::try_new(&world, home, 256 * KIB) {
+                                break kept;
+                            }
+                        };
+                        *last = home;
+                    }
+                    _ => {
+                        drop(entry);
+                        let size_bytes = random.u64(2..6) * MIB;
+                        if let Ok(buffer) = world.try_allocate(on, size_bytes) {
+                            world.touch(&buffer, world.raw(on));
+                            world.free(on, buffer);
+                        }
+                    }
+                }
+            }
+        });
+        migrations += world.pool.stats().migrations;
+        for entry in kept {
+            let (kept, last) = entry.into_inner().unwrap();
+            kept.queue(&world, last, Access::Read);
+            kept.free(&world);
+        }
+        world.end();
+    }
+    println!("{migrations} migrations");
+    assert!(migrations > 20, "{migrations}");
+}
