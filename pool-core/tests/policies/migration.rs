@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use pool_core::device::{Call, Capabilities};
 use pool_core::policy::{Growth, Way as GrowthWay};
-use pool_core::{GraphId, Movable, On, PoolConfig, PoolError, Request, StreamId};
-use pool_mock::device::{Access, CaptureMode, Fault, Owner, Pacing, SimDevice, SimStream};
+use pool_core::{GraphId, Movable, On, PoolError, Request, StreamId};
+use pool_mock::device::{Access, CaptureMode, Fault, Owner, Pacing, SimStream};
 
 use crate::support::{
     Buffer, GRANULE, KIB, LATE, MIB, Refusal, Way, Where, World, each_way, in_time,
@@ -379,15 +379,13 @@ fn it_takes_more_than_the_set_share_of_what_is_free() {
                 let free_bytes = scene.world.pool.stats().free_bytes;
                 let answer = scene.world.try_allocate(scene.streams[0], USUAL);
                 let served = answer.is_ok();
-                match answer {
-                    Ok(buffer) => scene.world.free(scene.streams[0], buffer),
+                if let Ok(buffer) = answer {
+                    scene.world.free(scene.streams[0], buffer);
+                } else {
                     // That is asked for in vain is not usual: a second call finds no more.
-                    Err(_) => {
-                        let again = scene.world.try_allocate(scene.streams[0], USUAL);
-                        assert!(again.is_err());
-                        assert_eq!(scene.world.calls(Call::Copy), 0);
-                        assert!(free_bytes >= USUAL);
-                    }
+                    assert!(scene.world.try_allocate(scene.streams[0], USUAL).is_err());
+                    assert_eq!(scene.world.calls(Call::Copy), 0);
+                    assert!(free_bytes >= USUAL);
                 }
                 assert_eq!(scene.world.pool.stats().migrations, u64::from(served));
                 scene.end();
@@ -737,7 +735,9 @@ fn a_block_whose_stream_is_retired_stays() {
 #[test]
 fn what_has_no_stream_of_its_own_stays() {
     let Row { world, home, kept, .. } = Row::new(4);
-    kept.into_iter().for_each(|kept| kept.free(&world));
+    for kept in kept {
+        kept.free(&world);
+    }
     let unknown = world.foreign();
     let mut kept = Vec::new();
     let mut between = Vec::new();
@@ -763,7 +763,9 @@ fn what_has_no_stream_of_its_own_stays() {
 fn a_block_stays_aligned() {
     for (align_bytes, to) in [(MIB, 1), (2 * MIB, 6)] {
         let Row { world, home, other, kept } = Row::new(8);
-        kept.into_iter().for_each(|kept| kept.free(&world));
+        for kept in kept {
+            kept.free(&world);
+        }
         let mut buffers: Vec<Buffer> = (0..4).map(|_| world.used(home, MIB)).collect();
         let kept = Kept::new(&world, home, Request::new(MIB).align_bytes(align_bytes));
         assert_eq!(kept.offset_bytes(&world), 4 * MIB);
@@ -975,12 +977,65 @@ fn interrupted(after: bool, nested: bool) {
     Arc::into_inner(scene).unwrap().end();
 }
 
+/// Another thread that guards or frees what is being moved waits until it is there, and finds it
+/// there.
+#[test]
+fn another_thread_waits_for_a_move() {
+    for is_freed in [false, true] {
+        in_time(move || {
+            let row = Arc::new(Row::new(4));
+            let [first, second] = row.kept.as_slice() else { panic!() };
+            // The first cannot go, so that it is the second.
+            let pinned = row.world.pool.guard(first.movable, row.home).unwrap();
+            let (before, movable) = (second.offset_bytes(&row.world), second.movable);
+            let other = Arc::new(Mutex::new(None));
+            let (started, hooked) = (other.clone(), Arc::downgrade(&row));
+            row.world.device.on_call(move |call| {
+                if call != Call::Copy {
+                    return;
+                }
+                let row = hooked.upgrade().unwrap();
+                let is_done = Arc::new(AtomicBool::new(false));
+                let done = is_done.clone();
+                let thread = std::thread::spawn(move || {
+                    let at = if is_freed {
+                        row.world.pool.free_movable(movable, row.home).unwrap().offset_bytes()
+                    } else {
+                        row.kept[1].queue(&row.world, row.other, Access::Read);
+                        row.kept[1].offset_bytes(&row.world)
+                    };
+                    done.store(true, Ordering::Release);
+                    at
+                });
+                std::thread::sleep(core::time::Duration::from_millis(30));
+                assert!(!is_done.load(Ordering::Acquire), "it has not waited");
+                *started.lock().unwrap() = Some(thread);
+            });
+            let served = row.world.used(row.home, 2 * MIB);
+            row.world.device.clear_hooks();
+            let thread = other.lock().unwrap().take().unwrap();
+            assert_ne!(thread.join().unwrap(), before);
+            row.world.free(row.home, served);
+            drop(pinned);
+            let Row { world, home, other, mut kept } = Arc::into_inner(row).unwrap();
+            if is_freed {
+                kept.truncate(1);
+            }
+            Row { world, home, other, kept }.end();
+        });
+    }
+}
+
 /// Threads that guard, use, free and take movable buffers while others have them moved.
 #[test]
 fn threads_use_what_is_being_moved() {
     let mut migrations = 0;
     for seed in 0..200 {
-        let pacing = [Pacing::Eager, Pacing::Idle, Pacing::Random(seed)][seed as usize % 3];
+        let pacing = match seed % 3 {
+            0 => Pacing::Eager,
+            1 => Pacing::Idle,
+            _ => Pacing::Random(seed),
+        };
         let Row { world, home, kept, .. } = Row::on(Way { pacing, ..LATE }, 24, 1);
         let kept: Vec<_> = kept.into_iter().map(Mutex::new).collect();
         on_threads(4, |thread| {

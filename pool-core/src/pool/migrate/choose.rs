@@ -68,7 +68,9 @@ pub(super) fn choose(
         return None;
     }
     let mut holes = Holes::default();
-    runs.iter().for_each(|run| holes.add(run.start.into(), run.len));
+    for run in runs {
+        holes.add(run.start.into(), run.len);
+    }
     let free_granules: u64 = runs.iter().map(|run| run.len).sum();
     let mut steps = MOST_STEPS;
     windows.iter().find_map(|windows| {
@@ -244,10 +246,10 @@ mod tests {
             runs: Vec::new(),
             candidates: Vec::new(),
         };
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             let first = layout.row.len();
             let mut was_free = false;
-            for _ in 0..1 + random.below(10) {
+            for _ in 0..=random.below(10) {
                 let start = layout.row.len() as u32;
                 let len = 1 + random.below(most_len);
                 let stretch = Stretch { start, len };
@@ -313,11 +315,11 @@ mod tests {
             for &(one, to) in &choice.moves {
                 let Candidate { stretch, align } = self.candidates[one];
                 assert_eq!(u64::from(to) % align, 0);
-                for granule in to as usize..to as usize + stretch.len as usize {
-                    assert_eq!(row[granule], Is::Free, "a target that is not free");
-                    assert!(!(start..end).contains(&granule), "a target in the window");
-                    row[granule] = Is::Fixed;
-                }
+                let target = to as usize..to as usize + stretch.len as usize;
+                assert!(!target.clone().any(|granule| (start..end).contains(&granule)));
+                let target = &mut row[target];
+                assert!(target.iter().all(|is| *is == Is::Free), "a target that is not free");
+                target.fill(Is::Fixed);
                 copied += stretch.len;
             }
             for &(one, _) in &choice.moves {

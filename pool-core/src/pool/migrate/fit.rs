@@ -79,7 +79,7 @@ impl Holes {
                 filled.push(hole);
                 continue;
             }
-            let Some(hole) = filled.pop() else { return None };
+            let hole = filled.pop()?;
             self.empty(hole, blocks[order[filled.len()]]);
             last = Some((hole.0, hole.1));
         }
@@ -141,8 +141,8 @@ mod tests {
         };
         let (mut found, mut refused) = (0, 0);
         for _ in 0..3000 {
-            let lens: Vec<u64> = (0..1 + draw(4)).map(|_| 1 + draw(12)).collect();
-            let blocks: Vec<u64> = (0..1 + draw(5)).map(|_| 1 + draw(8)).collect();
+            let lens: Vec<u64> = (0..=draw(4)).map(|_| 1 + draw(12)).collect();
+            let blocks: Vec<u64> = (0..=draw(5)).map(|_| 1 + draw(8)).collect();
             let placed = holes(&lens).place(&plain(&blocks), &mut 100_000);
             assert_eq!(placed.is_some(), fits(&mut lens.clone(), &blocks), "{lens:?} {blocks:?}");
             found += u32::from(placed.is_some());

@@ -9,7 +9,7 @@ use crate::pool::arenas::Arena;
 use crate::pool::books::Books;
 use crate::pool::hub::{Need, add_source};
 use crate::pool::inner::Inner;
-use crate::pool::movable::{Entry, Movable};
+use crate::pool::movable::{Entry, Hand, Movable};
 use crate::range::{Block, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
@@ -65,7 +65,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         books.in_transit_bytes += self.shared.shape().bytes(kept_granules);
         for step in plan.iter().flat_map(|plan| &plan.moves) {
             if let Some(entry) = books.movables.get_mut(step.movable) {
-                entry.in_hand = Some(T::thread_number());
+                entry.in_hand = Some(Hand(T::thread_number()));
             }
         }
         plan

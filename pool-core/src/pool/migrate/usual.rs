@@ -59,7 +59,9 @@ mod tests {
 
     fn of(sizes: &[u64]) -> Usual {
         let mut usual = Usual::default();
-        sizes.iter().for_each(|&size| usual.note(size));
+        for &size in sizes {
+            usual.note(size);
+        }
         usual
     }
 

@@ -5,7 +5,7 @@ mod table;
 
 pub use guard::MovableGuard;
 pub use table::Movable;
-pub(super) use table::{Copied, Entry, Movables};
+pub(super) use table::{Copied, Entry, Hand, Movables};
 
 use super::Pool;
 use super::asker::Asker;
@@ -61,7 +61,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 match entry.in_hand {
                     None => work(entry).map(Some),
                     // In the midst of its own call.
-                    Some(thread) if me.is_some() && thread == me => Err(PoolError::InHand(movable)),
+                    Some(hand) if me.is_some() && hand == Hand(me) => {
+                        Err(PoolError::InHand(movable))
+                    }
                     Some(_) => Ok(None),
                 }
             })?;
@@ -80,7 +82,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if entry.guards > 0 {
                 return Err(PoolError::Guarded(movable));
             }
-            entry.in_hand = Some(T::thread_number());
+            entry.in_hand = Some(Hand(T::thread_number()));
             Ok(entry.block)
         })
     }

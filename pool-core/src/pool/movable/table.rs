@@ -31,6 +31,10 @@ pub(crate) struct Copied {
     pub(crate) epoch: u64,
 }
 
+/// A call that has a buffer in its hands: one of this thread, if threads have numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hand(pub(crate) Option<NonZeroUsize>);
+
 /// A buffer.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -42,9 +46,8 @@ pub(crate) struct Entry {
     pub(crate) home: Option<u32>,
     /// Guards that are held: while there are any, it stays where it is.
     pub(crate) guards: u64,
-    /// Whether a call has it in its hands, to move or to free it: one of which thread, if these
-    /// have numbers.
-    pub(crate) in_hand: Option<Option<NonZeroUsize>>,
+    /// The call that has it in its hands, to move or to free it.
+    pub(crate) in_hand: Option<Hand>,
     /// The last copy of it that is not known to be done.
     pub(crate) copied: Option<Copied>,
 }
