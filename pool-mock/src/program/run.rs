@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pool_core::device::{Call, Capabilities};
+use pool_core::policy::Growth;
 use pool_core::{Pool, PoolConfig, PoolError};
 
 use super::finding::{Fault, Finding};
@@ -45,6 +46,8 @@ pub struct Tally {
     pub growths: u64,
     pub meetings: u64,
     pub released_bytes: u64,
+    pub guards: u64,
+    pub migrations: u64,
 }
 
 impl Tally {
@@ -72,6 +75,8 @@ impl Tally {
         self.growths += other.growths;
         self.meetings += other.meetings;
         self.released_bytes += other.released_bytes;
+        self.guards += other.guards;
+        self.migrations += other.migrations;
     }
 }
 
@@ -220,7 +225,10 @@ impl Run {
             config = config.with(Capabilities::FREE_WAITS);
         }
         let device = SimDevice::new(config);
+        let growth =
+            Growth { migrate_from_percent: shape.migrate_from_percent, ..Growth::default() };
         let mut config = PoolConfig::new()
+            .growth(growth)
             .initial_bytes(shape.initial_bytes)
             .arena_bytes(shape.arena_bytes)
             .cache_bytes(shape.cache_bytes)
@@ -400,7 +408,10 @@ impl Run {
         }
         self.look_at_device()?;
         let stats = self.pool.stats();
-        self.tally(|tally| (tally.steals, tally.growths) = (stats.steals, stats.growths));
+        self.tally(|tally| {
+            (tally.steals, tally.growths) = (stats.steals, stats.growths);
+            tally.migrations = stats.migrations;
+        });
         self.world().drop_all(&self.device);
         let Some(run) = Arc::into_inner(self) else { return Ok(Tally::default()) };
         let Self { device, pool, tally, .. } = run;
@@ -424,6 +435,12 @@ impl Run {
                 block: 0,
                 release: super::operation::Release::AtHome,
                 last_use: false,
+            })?;
+        }
+        while !self.world().movables.is_empty() {
+            self.step(&Operation::FreeMovable {
+                movable: 0,
+                release: super::operation::Release::AtHome,
             })?;
         }
         loop {
