@@ -246,7 +246,9 @@ impl Run {
                 self.tally(|tally| tally.freed += 1);
                 self.world().forget(&mut moving.held);
                 let born = moving.held.born.take();
-                born.into_iter().for_each(|fence| self.device.discard_fence(fence));
+                if let Some(fence) = born {
+                    self.device.discard_fence(fence);
+                }
                 match self.pool.free_movable(moving.movable, pool_core::On::Nothing) {
                     Err(PoolError::UnknownMovable(_)) => Ok(()),
                     Ok(_) => {
