@@ -52,6 +52,7 @@ fn one_thread_and_its_guests() {
     assert!(sum.served > 2000 && sum.refused > 500 && sum.freed > 2000, "{sum:?}");
     assert!(sum.uses > 3000 && sum.retired > 300 && sum.failed_calls > 50, "{sum:?}");
     assert!(sum.captures > 100 && sum.launches > 20 && sum.meetings > 500, "{sum:?}");
+    assert!(sum.guards > 150 && sum.migrations > 3, "{sum:?}");
     assert!(sum.steals > 20 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
     assert!(sum.rested > 500, "{sum:?}");
 }

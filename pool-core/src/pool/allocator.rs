@@ -494,7 +494,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let served = self.help(&asker, request);
         let block = match served {
-            Ok(block) => block,
+            Ok(block) => {
+                self.note_usual(request);
+                block
+            }
             Err(error) => {
                 self.tags_credit(tag, request.size_bytes);
                 return Err(error);
@@ -567,7 +570,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Takes a block back that an asker was just given, as a free by that one: what it waited for
     /// nobody else has waited for.
-    fn refuse(&self, asker: &Asker<D>, handle: Handle) {
+    pub(super) fn refuse(&self, asker: &Asker<D>, handle: Handle) {
         if self.free_behind(asker, handle, None).is_err()
             && let Ok(block) = self.shared.set_aside(handle)
         {

@@ -10,6 +10,8 @@ use hashbrown::HashMap;
 use super::arenas::Arenas;
 use super::decline::Decline;
 use super::fence::{Shared, add_fence};
+use super::migrate::Usual;
+use super::movable::Movables;
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
 use super::policy::{Growth, Preallocation, Reclaim, Settings};
@@ -125,6 +127,9 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
+    /// The sizes of what was asked for lately.
+    pub(crate) usual: Usual,
+    pub(crate) movables: Movables,
     pub(crate) captures: Vec<Capture<D>>,
     /// The threads that ask the device for an arena, as far as they have numbers: once for each.
     pub(crate) growers: Vec<Option<NonZeroUsize>>,
@@ -172,6 +177,8 @@ impl<D: Device> Books<D> {
             growth: settings.growth,
             reclaim: settings.reclaim,
             plenty: Plenty::default(),
+            usual: Usual::default(),
+            movables: Movables::new(),
             captures: Vec::new(),
             growers: Vec::new(),
             uncapturable: 0,

@@ -174,7 +174,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether a stream is captured now. While nothing is, the device is not asked.
-    fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
+    pub(super) fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
         if !self.is_capturing() || RECORDS_IN_CAPTURE {
             return Ok(false);
         }

@@ -7,6 +7,7 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::movable::Movable;
 use super::stream::{GraphId, StreamId, Tag};
 use crate::device::{Call, Failure};
 use crate::range::{AllocError, ConfigError, HandleError};
@@ -137,6 +138,16 @@ pub enum PoolError<E> {
     /// The handle names no live block.
     #[error(transparent)]
     Handle(#[from] HandleError),
+    /// There is no such buffer, or no more.
+    #[error("{0} is not one of this pool")]
+    UnknownMovable(Movable),
+    /// The buffer is held by a guard, and so cannot be freed.
+    #[error("{0} is held by a guard")]
+    Guarded(Movable),
+    /// The buffer is being moved or freed by a call that this one waits for in vain: it is made from
+    /// within that one.
+    #[error("{0} is being moved or freed by a call that this one is made from within")]
+    InHand(Movable),
     /// The stream was retired, or is another pool's.
     #[error("{0} is not a stream of this pool")]
     UnknownStream(StreamId),

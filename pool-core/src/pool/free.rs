@@ -174,6 +174,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Result<(), PoolError<D::Error>> {
         self.shared.block(handle)?;
         let asker = self.resolve(on)?;
+        self.note_use(handle, asker)
+    }
+
+    /// Notes that a block is used by an asker.
+    pub(super) fn note_use(
+        &self,
+        handle: Handle,
+        asker: Asker<D>,
+    ) -> Result<(), PoolError<D::Error>> {
         let home = self.shared.space_of(handle)?;
         let own = self.with_books(|books| books.stream_of(home));
         let noted = match asker {

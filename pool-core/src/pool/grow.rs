@@ -29,10 +29,32 @@ pub(super) struct Wanted {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Takes more from the device, in the ways and as much as the policy says, and less if it refuses,
-    /// down to what the request needs.
+    /// Has more room for a request, in the ways of the policy, in its order.
+    pub(super) fn make_room(&self, plea: &mut Plea<'_, D>) -> bool {
+        let order = self.with_books(|books| books.growth.order);
+        order.into_iter().any(|way| match way {
+            Way::Migration => self.migrate(plea),
+            way => self.grow_by(way, plea),
+        })
+    }
+
+    /// Takes more from the device, in the ways of the policy.
     pub(super) fn grow(&self, plea: &mut Plea<'_, D>) -> bool {
-        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+        let order = self.with_books(|books| books.growth.order);
+        order.into_iter().any(|way| self.grow_by(way, plea))
+    }
+
+    /// Takes more from the device in one way, as much as the policy says, and less if it refuses, down
+    /// to what the request needs.
+    fn grow_by(&self, way: Way, plea: &mut Plea<'_, D>) -> bool {
+        let can = match way {
+            Way::InPlace => self.capabilities.contains(Capabilities::EXTEND),
+            Way::Overflow => true,
+            Way::Migration | Way::Never => false,
+        };
+        let captured =
+            self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE);
+        if !can || captured {
             return false;
         }
         let Some(need_bytes) = self.need_of(plea) else { return false };
@@ -41,12 +63,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             plea.again = true;
             return true;
         }
-        let order = self.with_books(|books| books.growth.order);
-        let grown = order.into_iter().any(|way| match way {
+        let grown = match way {
             Way::InPlace => self.grow_in_place(plea, need_bytes),
-            Way::Overflow => self.overflow(plea, need_bytes),
-            Way::Migration | Way::Never => false,
-        });
+            _ => self.overflow(plea, need_bytes),
+        };
         self.end_growth(me);
         if grown {
             self.counters.growths.add_shared(1);

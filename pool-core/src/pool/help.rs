@@ -33,7 +33,7 @@ enum Step {
     StealAgain,
     /// Put all that is free together, with all the waits that takes.
     Gather,
-    /// Take more from the device.
+    /// Take more from the device, or move blocks together that may be moved.
     Grow,
     /// Wait on the host.
     WaitOnHost,
@@ -96,10 +96,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.drain(&mut failure);
         }
         let own = self.space_for(asker)?;
-        let joined = self.with_books(|books| {
-            let known = asker.number().and_then(|number| books.streams.get(&number));
-            known.map_or(Joined::new(), |known| known.joined.clone())
-        });
+        let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
         let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
@@ -238,7 +235,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 true
             }
             Step::Gather => self.gather(plea),
-            Step::Grow => self.grow(plea),
+            Step::Grow => self.make_room(plea),
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }

@@ -8,7 +8,7 @@ use super::fence::Shared;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
 use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
-use super::sources::{join, joined_epoch};
+use super::sources::{Joined, join, joined_epoch};
 use super::stains::Stain;
 use crate::device::Device;
 use crate::range::{AllocError, Block, Handle, Stretch};
@@ -21,7 +21,7 @@ const MOST_PASSED_OVER: usize = 64;
 type Before<D> = (u64, Vec<Shared<D>>);
 
 /// A source that has to be waited for, for all that it freed up to an epoch.
-type Need = (u32, u64);
+pub(super) type Need = (u32, u64);
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Moves a stretch of the hub that serves the request to the asker's space, once the asker's
@@ -74,7 +74,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         while passed_over.len() < MOST_PASSED_OVER
             && let Some(stretch) = self.shared.take_lent(size_bytes, align_bytes)
         {
-            let needs = Self::needs_of(books, plea, stretch);
+            let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
             if needs.is_empty() || may_wait {
                 chosen = Some((stretch, needs));
                 break;
@@ -136,7 +136,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     Err(error) => break Err(error),
                 };
                 let stretch = self.stretch_of(&block);
-                let needs = Self::needs_of(books, plea, stretch);
+                let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
                 if needs.is_empty() {
                     books.stains.remove(stretch);
                 }
@@ -177,9 +177,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.shared.shape().stretch(block.offset_bytes(), block.size_bytes())
     }
 
-    /// What the asker has to wait for before it may use a stretch of the hub.
-    fn needs_of(books: &Books<D>, plea: &Plea<'_, D>, stretch: Stretch) -> Vec<Need> {
-        let own = plea.asker.number();
+    /// What a stream, by its number and what it has waited for, or who has none, has to wait for
+    /// before it may use a stretch of the hub.
+    pub(super) fn needs_of(
+        books: &Books<D>,
+        own: Option<u32>,
+        joined: &Joined,
+        stretch: Stretch,
+    ) -> Vec<Need> {
         let mut needs: Vec<Need> = Vec::new();
         if IGNORES_HUB_FENCES {
             return needs;
@@ -187,7 +192,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for stain in books.stains.of(stretch) {
             if Some(stain.source) == own
                 || books.sources.is_done(&stain)
-                || stain.epoch < joined_epoch(&plea.joined, stain.source)
+                || stain.epoch < joined_epoch(joined, stain.source)
             {
                 continue;
             }
@@ -200,22 +205,24 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// recorded now; what was waited for by then is noted nevertheless.
     fn wait_for_sources(&self, plea: &mut Plea<'_, D>, needs: &[Need]) -> bool {
         needs.iter().all(|&(source, epoch)| {
-            let waited = self.wait_for_source(plea, source, epoch);
+            let waited = self.wait_for_source(plea.asker, &mut plea.joined, source, epoch);
             plea.note(waited) == Some(true)
         })
     }
 
-    fn wait_for_source(
+    /// The same for one of them.
+    pub(super) fn wait_for_source(
         &self,
-        plea: &mut Plea<'_, D>,
+        asker: &Asker<D>,
+        joined: &mut Joined,
         source: u32,
         epoch: u64,
     ) -> Result<bool, Failed<D>> {
         let Some((recorded, fences)) = self.fences_of(source, epoch)? else { return Ok(false) };
         if JOINS_EARLY {
-            self.note_joined(plea, source, recorded);
+            self.note_joined(asker, joined, source, recorded);
         }
-        let waited = match plea.asker {
+        let waited = match asker {
             Asker::Known { number, .. } => self.wait_in(*number, &fences)?,
             Asker::Raw { handle } => {
                 fences.iter().try_for_each(|fence| self.wait(handle, fence))?;
@@ -224,15 +231,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Asker::Nobody | Asker::Captured { .. } => false,
         };
         if waited {
-            self.note_joined(plea, source, recorded);
+            self.note_joined(asker, joined, source, recorded);
         }
         Ok(waited)
     }
 
+    /// What an asker's stream has waited for.
+    pub(super) fn joined_by(&self, asker: &Asker<D>) -> Joined {
+        self.with_books(|books| {
+            let known = asker.number().and_then(|number| books.streams.get(&number));
+            known.map_or(Joined::new(), |known| known.joined.clone())
+        })
+    }
+
     /// Notes that the asker's stream has waited for a source, up to an epoch.
-    fn note_joined(&self, plea: &mut Plea<'_, D>, source: u32, epoch: u64) {
-        join(&mut plea.joined, source, epoch);
-        if let Some(number) = plea.asker.number() {
+    fn note_joined(&self, asker: &Asker<D>, joined: &mut Joined, source: u32, epoch: u64) {
+        join(joined, source, epoch);
+        if let Some(number) = asker.number() {
             self.with_books(|books| {
                 if let Some(known) = books.streams.get_mut(&number) {
                     // What is gone and done needs no memory.
@@ -324,10 +339,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 }
 
-/// Adds what a stain waits for: of each source the latest.
+/// Adds what a stain waits for.
 fn add_need(needs: &mut Vec<Need>, stain: &Stain) {
-    match needs.iter_mut().find(|(source, _)| *source == stain.source) {
-        Some((_, epoch)) => *epoch = (*epoch).max(stain.epoch),
-        None => needs.push((stain.source, stain.epoch)),
+    add_source(needs, (stain.source, stain.epoch));
+}
+
+/// Adds what has to be waited for: of each source the latest.
+pub(super) fn add_source(needs: &mut Vec<Need>, need: Need) {
+    match needs.iter_mut().find(|(source, _)| *source == need.0) {
+        Some((_, epoch)) => *epoch = (*epoch).max(need.1),
+        None => needs.push(need),
     }
 }

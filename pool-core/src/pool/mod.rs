@@ -13,6 +13,7 @@
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
 //! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
+//! | `movable`, `migrate` | buffers that may be moved, and how they are moved together |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -63,6 +64,8 @@ mod hub;
 mod inner;
 #[cfg(feature = "std")]
 mod keeper;
+mod migrate;
+mod movable;
 mod notes;
 mod parcel;
 mod plenty;
@@ -87,6 +90,7 @@ pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
 pub use giveback::Trimmed;
 #[cfg(feature = "std")]
 pub use keeper::Keeper;
+pub use movable::{Movable, MovableGuard};
 pub use policy::Deferred;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};

@@ -46,6 +46,12 @@ pub(crate) struct Note<D: Device> {
 }
 
 impl<D: Device> Note<D> {
+    /// Whether it says of something that keeps the block where it is: a graph, or uses of which
+    /// nobody can say when they are over.
+    pub(crate) fn is_binding(&self) -> bool {
+        self.all || self.raw_origin.is_some() || !self.graphs.is_empty()
+    }
+
     /// Whether nothing uses the block but its own space's stream.
     pub(crate) fn is_of_one_stream(&self) -> bool {
         self.uses.is_empty()
@@ -170,6 +176,14 @@ impl<D: Device, T: Threads> Notes<D, T> {
             return None;
         }
         self.part(handle)?.part.lock().notes.get(&handle).cloned()
+    }
+
+    /// Looks at the note on a block, if there is one.
+    pub(crate) fn look<R>(&self, handle: Handle, look: impl FnOnce(&Note<D>) -> R) -> Option<R> {
+        if !self.may_have(handle) {
+            return None;
+        }
+        self.part(handle)?.part.lock().notes.get(&handle).map(look)
     }
 
     /// Has all blocks that wait for a stream wait for a fence instead.

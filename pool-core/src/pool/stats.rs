@@ -26,6 +26,8 @@ pub struct DeviceCalls {
     pub extensions: u64,
     /// Arenas given back, with success or not.
     pub frees: u64,
+    /// Copies of blocks that were moved, with success or not.
+    pub copies: u64,
 }
 
 impl DeviceCalls {
@@ -39,6 +41,7 @@ impl DeviceCalls {
             + self.allocations
             + self.extensions
             + self.frees
+            + self.copies
     }
 }
 
@@ -92,6 +95,10 @@ pub struct PoolStats {
     pub growths: u64,
     /// Of these, before the memory was needed.
     pub growths_ahead: u64,
+    /// How often blocks were moved together for a request.
+    pub migrations: u64,
+    /// Bytes of blocks that were moved.
+    pub migrated_bytes: u64,
     /// From free to reuse, of blocks that had to wait.
     pub latency: Latency,
     /// What the layer of threads did.
@@ -111,6 +118,9 @@ pub(super) struct Counters {
     pub(super) steals: Counter,
     pub(super) growths: Counter,
     pub(super) growths_ahead: Counter,
+    pub(super) copies: Counter,
+    pub(super) migrations: Counter,
+    pub(super) migrated_bytes: Counter,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
     parcels: Counter,
@@ -178,10 +188,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 allocations: counters.allocations.get(),
                 extensions: counters.extensions.get(),
                 frees: counters.frees.get(),
+                copies: counters.copies.get(),
             },
             steals: counters.steals.get(),
             growths: counters.growths.get(),
             growths_ahead: counters.growths_ahead.get(),
+            migrations: counters.migrations.get(),
+            migrated_bytes: counters.migrated_bytes.get(),
             latency: Latency {
                 parcels: counters.parcels.get(),
                 total: Duration::from_nanos(counters.waited.get()),

@@ -88,6 +88,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
             if resting != books.resting_bytes {
                 return fault("bytes that rest miscounted", resting);
             }
+            if books.movables.iter().any(|(_, entry)| entry.in_hand.is_some()) {
+                return fault("a movable buffer was left in a thread's hands", 0);
+            }
             if books.streams.len() != books.keys.len() {
                 return fault("streams without a key", books.streams.len() as u64);
             }

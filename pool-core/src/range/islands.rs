@@ -25,6 +25,13 @@ pub(crate) struct Stretch {
     pub(crate) len: u64,
 }
 
+impl Stretch {
+    /// The granule behind it, up to 2^32.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.start) + self.len
+    }
+}
+
 /// What is left of a lent stretch when a part of it came back: the nodes of the live pieces
 /// before and behind that part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,6 +329,43 @@ impl<S: Storage> OffsetAllocator<S> {
         Ok(Rest { before: before.then_some(node), behind })
     }
 
+    /// Makes one lent stretch two, of which the second begins at a granule inside: its node. The
+    /// first keeps its own. An error changes nothing.
+    pub(crate) fn split_lent(&mut self, node: u32, at: u32) -> Result<u32, Metadata> {
+        if let Err(missing) = self.table.require(1)
+            && !self.table.storage.replenish(&self.shape, missing)
+        {
+            return Err(missing);
+        }
+        let whole = *self.table.storage.node(node);
+        self.table.storage.node_mut(node).set_len(u64::from(at - whole.start));
+        let behind = Node::live(at, whole.end() - u64::from(at), whole.links[0]);
+        let behind = self.table.insert_after(node, behind);
+        self.books.live_blocks += 1;
+        Ok(behind)
+    }
+
+    /// Has the live block outside spans that a handle names stand for a lent stretch, which no
+    /// handle names: its node, and where it lies.
+    pub(crate) fn lend_live(&mut self, handle: Handle) -> Option<(u32, Stretch)> {
+        let (node, stretch) = self.live_outside(handle)?;
+        self.table.storage.node_mut(node).links[0] |= LENT;
+        Some((node, stretch))
+    }
+
+    /// Makes a stretch, of which nothing is owned, an island that is one live block.
+    pub(crate) fn adopt_live(&mut self, stretch: Stretch) -> Result<Block, Metadata> {
+        if let Err(missing) = self.table.require(1)
+            && !self.table.storage.replenish(&self.shape, missing)
+        {
+            return Err(missing);
+        }
+        let block = Node::live(stretch.start, stretch.len, self.generation.bits());
+        let node = self.table.chain.insert(&mut self.table.storage, NONE, NONE, block);
+        self.note_islands(stretch.len, 0);
+        Ok(self.admit_node(node))
+    }
+
     /// Where a block lies and how long it is.
     pub(crate) fn stretch_of(&self, block: &Block) -> Stretch {
         self.shape.stretch(block.offset_bytes, block.size_bytes)
@@ -398,6 +442,41 @@ mod tests {
         range.take_back(rest.before.unwrap(), part(60, 30)).unwrap();
         range.verify().unwrap();
         assert_eq!(range.largest_free_bytes(), 64 << 20);
+    }
+
+    #[test]
+    fn what_is_lent_in_parts_comes_back_without_metadata() {
+        let mut range = OffsetAllocator::of_islands(&config().spans(Spans::Off)).unwrap();
+        range.adopt(Stretch { start: 0, len: 100 }).unwrap();
+        let block = range.serve(&Request::new(30 * 256)).unwrap().unwrap();
+        let (whole, stretch) = range.lend(70 * 256, 1).unwrap();
+        assert_eq!(stretch, Stretch { start: 30, len: 70 });
+        let second = range.split_lent(whole, 50).unwrap();
+        let third = range.split_lent(second, 90).unwrap();
+        let (first, stretch) = range.lend_live(block.handle()).unwrap();
+        assert_eq!(stretch, Stretch { start: 0, len: 30 });
+        assert!(range.block(block.handle()).is_err(), "no handle names it");
+        range.verify().unwrap();
+        for (node, start, len) in [(second, 50, 40), (first, 0, 30), (third, 90, 10)] {
+            let rest = range.take_back(node, Stretch { start, len }).unwrap();
+            assert_eq!(rest, Rest { before: None, behind: None });
+            range.verify().unwrap();
+        }
+        range.take_back(whole, Stretch { start: 30, len: 20 }).unwrap();
+        range.verify().unwrap();
+        assert_eq!(range.longest_run(), 100);
+    }
+
+    #[test]
+    fn a_stretch_is_adopted_with_a_block_in_it() {
+        let mut islands = OffsetAllocator::of_islands(&config()).unwrap();
+        let block = islands.adopt_live(Stretch { start: 4096, len: 600 }).unwrap();
+        assert_eq!((block.offset_bytes(), block.size_bytes()), (4096 * 256, 600 * 256));
+        assert_eq!(islands.block(block.handle()), Ok(block));
+        islands.verify().unwrap();
+        islands.free(block.handle()).unwrap();
+        islands.verify().unwrap();
+        assert_eq!(islands.longest_run(), 600);
     }
 
     #[test]

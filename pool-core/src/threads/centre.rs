@@ -526,6 +526,34 @@ impl<T: Threads> Centre<T> {
         Ok(stretch)
     }
 
+    /// Has the range lend what a live block of its own outside spans has.
+    pub(crate) fn lend_live(
+        &self,
+        handle: Handle,
+        strike: impl FnOnce(Stretch),
+    ) -> Result<Stretch, HandleError> {
+        let (shard, handle) = in_shard(handle);
+        if shard != RANGE {
+            return Err(HandleError::Foreign);
+        }
+        let mut guard = self.lock(RANGE);
+        let Some(stretch) = guard.lend_live(handle) else {
+            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
+        };
+        strike(stretch);
+        self.note_use(&mut guard, RANGE);
+        Ok(stretch)
+    }
+
+    /// Gives a shard a stretch that nobody had, as a live block. None for want of metadata.
+    pub(crate) fn adopt_live(&self, shard: u32, stretch: Stretch) -> Option<Block> {
+        let mut guard = self.lock(shard);
+        let block = guard.adopt_live(stretch)?;
+        self.note_use(&mut guard, shard);
+        let handle = outside(shard, block.handle.slot().index(), block.handle);
+        Some(Block { handle, ..block })
+    }
+
     /// Granules in use by all shards, each as it was when it was looked at last.
     pub(crate) fn used_at_a_glance(&self) -> u64 {
         let used = self.used.iter().take(self.made.get() as usize);

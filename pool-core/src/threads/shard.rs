@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::names::MOST_NODES;
 use crate::range::{
-    AllocError, Block, Chunked, ConfigError, Metadata, OffsetAllocator, RangeConfig, Request, Slot,
-    Stretch,
+    AllocError, Block, Chunked, ConfigError, Handle, Metadata, OffsetAllocator, RangeConfig,
+    Request, Shape, Slot, Stretch,
 };
 
 /// A part of the range under one lock. The first shard is the range itself, which lends
@@ -101,6 +101,56 @@ impl Shard {
         self.lent.insert(place, (stretch.start, node));
         self.lent_granules += stretch.len;
         true
+    }
+
+    /// Lends all free runs, as far as there is room to note them.
+    pub(crate) fn lend_all(&mut self, shape: &Shape, stretches: &mut Vec<Stretch>) {
+        self.range.gather();
+        while self.range.longest_run() > 0 && stretches.try_reserve(1).is_ok() {
+            let longest_bytes = shape.bytes(self.range.longest_run());
+            let Some(stretch) = self.lend(longest_bytes, 1) else { break };
+            stretches.push(stretch);
+        }
+    }
+
+    /// Lends what a live block outside spans has, under whose handle nobody finds it any more.
+    pub(crate) fn lend_live(&mut self, handle: Handle) -> Option<Stretch> {
+        self.lent.try_reserve(1).ok()?;
+        let (node, stretch) = self.range.lend_live(handle)?;
+        let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
+        self.lent.insert(place, (stretch.start, node));
+        self.lent_granules += stretch.len;
+        Some(stretch)
+    }
+
+    /// Has what is lent end before a granule, and begin anew there, so that each part comes back
+    /// whole. False if there is no metadata for that: all is as before.
+    pub(crate) fn split_lent(&mut self, at: u32) -> bool {
+        let behind = self.lent.partition_point(|&(first, _)| first <= at);
+        let Some(place) = behind.checked_sub(1) else { return false };
+        let Some(&(first, node)) = self.lent.get(place) else { return false };
+        if first == at {
+            return true;
+        }
+        if self.lent.try_reserve(1).is_err() {
+            return false;
+        }
+        let Ok(second) = self.range.split_lent(node, at) else { return false };
+        self.lent.insert(behind, (at, second));
+        true
+    }
+
+    /// Enters a stretch that nobody had, as a live block.
+    pub(crate) fn adopt_live(&mut self, stretch: Stretch) -> Option<Block> {
+        let block = self.range.adopt_live(stretch).ok()?;
+        if let Slot::Node(node) = block.handle.slot()
+            && node >= MOST_NODES
+        {
+            // No handle of the program's can name it.
+            self.range.take_live(block.handle);
+            return None;
+        }
+        Some(block)
     }
 
     /// Takes a part of what was lent back. False if there is no metadata for that: all is as

@@ -211,6 +211,35 @@ impl<T: Threads> SharedAllocator<T> {
         Ok(Block { handle, offset_bytes: inner.shape().bytes(stretch.start.into()), size_bytes })
     }
 
+    /// Takes a live block outside spans, of whatever space, out of what is given out: where it lay,
+    /// which is lent by the hub from then on and in the caller's hands.
+    pub(crate) fn take_lent_live(&self, handle: Handle) -> Result<Stretch, HandleError> {
+        let inner = self.inner();
+        let strike = |block| inner.starts.strike(block);
+        let stretch = if self.space_of(handle)? == HUB {
+            inner.centre.lend_live(handle, strike)?
+        } else {
+            inner.centre.take_live(handle, strike)?
+        };
+        inner.loose.took_shared(inner.shape().bytes(stretch.len));
+        Ok(stretch)
+    }
+
+    /// Gives an owner's space a stretch that is lent and in the caller's hands, as a live block.
+    /// None for want of metadata: then it is in those hands still.
+    pub(crate) fn give_live(&self, space: Owner, stretch: Stretch) -> Option<Block> {
+        let inner = self.inner();
+        let block = inner.centre.adopt_live(space.0, stretch)?;
+        if inner.starts.note(stretch, block.handle).is_err() {
+            // Nobody knows it yet.
+            let taken = inner.centre.take_live(block.handle, |_| {});
+            debug_assert!(taken.is_ok(), "a block that was made just now is gone");
+            return None;
+        }
+        inner.loose.gave_shared(block.size_bytes);
+        Some(block)
+    }
+
     /// Takes a block that was set aside out of its space, if it lies outside spans.
     pub(crate) fn take_aside(&self, aside: &Aside) -> Option<Stretch> {
         match aside.handle.slot() {
@@ -279,6 +308,18 @@ impl<T: Threads> SharedAllocator<T> {
     /// Takes a free stretch that serves a request out of the hub, to be given to a space or back.
     pub(crate) fn take_lent(&self, size_bytes: u64, align_bytes: u64) -> Option<Stretch> {
         self.inner().centre.lock(RANGE).lend(size_bytes, align_bytes)
+    }
+
+    /// Takes all free runs of the hub out of it, to be given to spaces or back, as far as there is
+    /// room to note them.
+    pub(crate) fn take_all_lent(&self, stretches: &mut Vec<Stretch>) {
+        self.inner().centre.lock(RANGE).lend_all(self.shape(), stretches);
+    }
+
+    /// Has what the hub has lent be two at a granule, so that either part can be given back
+    /// without metadata. False for want of that.
+    pub(crate) fn split_lent(&self, at: u32) -> bool {
+        self.inner().centre.lock(RANGE).split_lent(at)
     }
 
     /// Takes a free stretch that serves a request out of a space.

@@ -99,6 +99,14 @@ impl Run {
                 let on = self.named(on);
                 self.allocate(Wanted { on, size_bytes, align_bytes: 1, tag: None }, true)
             }
+            Operation::AllocateMovable { on, size_bytes, align_bytes } => {
+                let on = self.named(on);
+                self.allocate_movable(&Wanted { on, size_bytes, align_bytes, tag: None })
+            }
+            Operation::UseMovable { movable, on, write, by_handle } => {
+                self.use_movable(movable, on, write, by_handle)
+            }
+            Operation::FreeMovable { movable, release } => self.free_movable(movable, release),
             Operation::FreeMany { step, first } => self.free_many(step, first),
             Operation::Wait { before, after } => {
                 let mut world = self.world();

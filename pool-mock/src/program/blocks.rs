@@ -228,7 +228,7 @@ impl Run {
         }
     }
 
-    fn queue_use(&self, held: &Held, handle: SimStream, access: Access) {
+    pub(super) fn queue_use(&self, held: &Held, handle: SimStream, access: Access) {
         self.tally(|tally| tally.uses += 1);
         let (offset, size) = (held.offset_bytes, held.block.size_bytes());
         // What is wrong with it is among the violations.

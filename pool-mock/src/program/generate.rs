@@ -20,7 +20,7 @@ pub const RECORD_BYTES: usize = 6;
 const MOST_OPERATIONS: usize = 320;
 
 /// Calls that can fail on demand.
-const CALLS: [Call; 9] = [
+const CALLS: [Call; 10] = [
     Call::Record,
     Call::Wait,
     Call::RecordAll,
@@ -30,6 +30,7 @@ const CALLS: [Call; 9] = [
     Call::Free,
     Call::CaptureId,
     Call::DestroyStream,
+    Call::Copy,
 ];
 
 /// The program that `bytes` stand for; missing bytes of the header are zero, an incomplete record
@@ -118,6 +119,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         abrupt_end: flags / 128 == 1,
         pace: self::pace(pace),
         streams: 1 + streams % 4,
+        migrate_from_percent: if streams / 4 % 4 == 0 { 30 } else { 0 },
         meetings: match meetings % 4 {
             0 => 30,
             1 => 8,
@@ -141,6 +143,18 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
     let on = place(first);
     let release = release(third);
     match kind {
+        0..=63 if matches!(third / 8 % 8, 2..=4) => Operation::AllocateMovable {
+            on,
+            size_bytes: size_bytes(shape, second, value),
+            align_bytes: align_bytes(third),
+        },
+        64..=83 if high.is_multiple_of(2) => Operation::UseMovable {
+            movable: second,
+            on: (first % 4 != 0).then_some(third),
+            write: low.is_multiple_of(2),
+            by_handle: low.is_multiple_of(8),
+        },
+        89..=128 if high.is_multiple_of(3) => Operation::FreeMovable { movable: second, release },
         0..=63 => Operation::Allocate {
             on,
             size_bytes: size_bytes(shape, second, value),

@@ -14,7 +14,7 @@
 //! | `generate` | [`decode`]: from bytes to programs |
 //! | `run` | [`check`], [`check_threads`]: from the first step to the last look |
 //! | `act` | each operation, and what it is about |
-//! | `blocks`, `streams`, `graphs` | each call, made as a program may |
+//! | `blocks`, `movables`, `streams`, `graphs` | each call, made as a program may |
 //! | `world` | what a program knows of its streams, blocks and graphs |
 //! | `platform`, `turns` | threads of which one runs at a time, and where its turn may pass |
 //! | `finding` | [`Finding`]: what a pool must not do, and did |
@@ -24,6 +24,7 @@ mod blocks;
 mod finding;
 mod generate;
 mod graphs;
+mod movables;
 mod operation;
 mod platform;
 mod run;

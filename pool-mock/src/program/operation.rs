@@ -48,6 +48,8 @@ pub struct Shape {
     pub abrupt_end: bool,
     /// Streams that the pool makes before the first operation.
     pub streams: u8,
+    /// The share of what is free, in hundredths, from which on movable buffers are moved together.
+    pub migrate_from_percent: u8,
     /// Of how many hundred device calls one is met by a call of another thread that is made
     /// meanwhile.
     pub meetings: u8,
@@ -135,6 +137,23 @@ pub enum Operation {
         release: Release,
         on: Where,
         plus_bytes: u64,
+    },
+    /// A request for a buffer that may be moved, whose bytes are written.
+    AllocateMovable {
+        on: Where,
+        size_bytes: u64,
+        align_bytes: u64,
+    },
+    /// Work that uses such a buffer under a guard, on its own stream or another.
+    UseMovable {
+        movable: Pick,
+        on: Option<Pick>,
+        write: bool,
+        by_handle: bool,
+    },
+    FreeMovable {
+        movable: Pick,
+        release: Release,
     },
     /// Frees every so-many-th block on the stream that it was allocated on.
     FreeMany {

@@ -48,6 +48,8 @@ pub struct Tally {
     pub released_bytes: u64,
     /// Steps after which something rested.
     pub rested: u64,
+    pub guards: u64,
+    pub migrations: u64,
 }
 
 impl Tally {
@@ -76,6 +78,8 @@ impl Tally {
         self.meetings += other.meetings;
         self.released_bytes += other.released_bytes;
         self.rested += other.rested;
+        self.guards += other.guards;
+        self.migrations += other.migrations;
     }
 }
 
@@ -233,6 +237,7 @@ impl Run {
                 floor_bytes: shape.arena_bytes,
                 steps: shape.steps,
                 ahead: shape.ahead.then(Ahead::default),
+                migrate_from_percent: shape.migrate_from_percent,
                 ..Growth::new()
             })
             .cache_bytes(shape.cache_bytes)
@@ -414,7 +419,10 @@ impl Run {
         }
         self.look_at_device()?;
         let stats = self.pool.stats();
-        self.tally(|tally| (tally.steals, tally.growths) = (stats.steals, stats.growths));
+        self.tally(|tally| {
+            (tally.steals, tally.growths) = (stats.steals, stats.growths);
+            tally.migrations = stats.migrations;
+        });
         self.world().drop_all(&self.device);
         let Some(run) = Arc::into_inner(self) else { return Ok(Tally::default()) };
         let Self { device, pool, tally, .. } = run;
@@ -438,6 +446,12 @@ impl Run {
                 block: 0,
                 release: super::operation::Release::AtHome,
                 last_use: false,
+            })?;
+        }
+        while !self.world().movables.is_empty() {
+            self.step(&Operation::FreeMovable {
+                movable: 0,
+                release: super::operation::Release::AtHome,
             })?;
         }
         loop {

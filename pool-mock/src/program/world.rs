@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pool_core::{Block, GraphId, StreamId};
+use pool_core::{Block, GraphId, Movable, StreamId};
 
+use super::finding::Fault;
 use crate::device::{GraphHandle, Owner, SimDevice, SimFence, SimRange, SimStream};
 
 /// Tags that are charged.
@@ -74,6 +75,15 @@ pub(super) struct Held {
     pub(super) tag: Option<u8>,
 }
 
+/// A buffer of the program's that the pool may move: what it knows of its block is what it saw
+/// last.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) movable: Movable,
+    pub(super) align_bytes: u64,
+    pub(super) held: Held,
+}
+
 /// A capture that is under way.
 #[derive(Debug)]
 pub(super) struct Capture {
@@ -113,6 +123,7 @@ pub(super) struct Graph {
 pub(super) struct World {
     pub(super) streams: Vec<Stream>,
     pub(super) blocks: Vec<Held>,
+    pub(super) movables: Vec<Moving>,
     pub(super) captures: Vec<Capture>,
     pub(super) graphs: Vec<Graph>,
     /// The end of each live block, by range and offset.
@@ -176,12 +187,42 @@ impl World {
     /// Puts a block back.
     pub(super) fn put_back(&mut self, mut held: Held) {
         self.unguard(&mut held);
+        self.look_for_home(&mut held);
+        self.blocks.push(held);
+    }
+
+    /// Puts a buffer back that may be moved.
+    pub(super) fn put_movable_back(&mut self, mut moving: Moving) {
+        self.look_for_home(&mut moving.held);
+        self.movables.push(moving);
+    }
+
+    /// A block's stream may have gone while a thread had the block in its hands.
+    fn look_for_home(&self, held: &mut Held) {
         if let Origin::Stream(stream) = held.origin
             && self.stream(stream).is_none()
         {
             held.origin = Origin::Gone;
         }
-        self.blocks.push(held);
+    }
+
+    /// Looks whether a buffer that a guard holds lies over a block that is live.
+    pub(super) fn look_at(&self, held: &Held) -> Result<(), Fault> {
+        let (range, offset_bytes) = (held.range.id(), held.offset_bytes);
+        let end = offset_bytes + held.block.size_bytes();
+        match self.places.range((range, 0)..(range, end)).next_back() {
+            Some((&(_, other_bytes), &other_end)) if other_end > offset_bytes => {
+                Err(Fault::Overlap { range, offset_bytes, other_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a buffer out that may be moved, by choice, the newest first.
+    pub(super) fn take_movable(&mut self, pick: u8) -> Option<Moving> {
+        let count = self.movables.len();
+        let back = usize::from(pick).checked_rem(count)?;
+        Some(self.movables.remove(count - 1 - back))
     }
 
     /// A call that names a stream begins.
@@ -314,18 +355,21 @@ impl World {
     /// A stream is about to go: what it is needed for is done before.
     pub(super) fn prepare_to_part(&mut self, device: &SimDevice, stream: u32) {
         let mut blocks = core::mem::take(&mut self.blocks);
-        for held in &mut blocks {
+        let mut movables = core::mem::take(&mut self.movables);
+        let movable = movables.iter_mut().map(|moving| &mut moving.held);
+        for held in blocks.iter_mut().chain(movable) {
             if held.origin == Origin::Stream(stream) && held.born.is_none() {
                 held.born = self.birth(device, held);
             }
         }
-        self.blocks = blocks;
+        (self.blocks, self.movables) = (blocks, movables);
     }
 
     /// A stream is gone: what used it unnoted can only be freed naming no stream.
     pub(super) fn part(&mut self, stream: u32) {
         self.streams.retain(|other| other.number != stream);
-        for held in &mut self.blocks {
+        let movable = self.movables.iter_mut().map(|moving| &mut moving.held);
+        for held in self.blocks.iter_mut().chain(movable) {
             if held.origin == Origin::Stream(stream) {
                 held.origin = Origin::Gone;
             }
@@ -382,7 +426,8 @@ impl World {
     /// Takes everything back that the program has of the device but its streams.
     pub(super) fn drop_all(&mut self, device: &SimDevice) {
         (0..self.graphs.len()).for_each(|place| self.drop_executables(device, place));
-        for held in &mut self.blocks {
+        let movable = self.movables.iter_mut().map(|moving| &mut moving.held);
+        for held in self.blocks.iter_mut().chain(movable) {
             held.born.take().into_iter().for_each(|fence| device.discard_fence(fence));
         }
     }

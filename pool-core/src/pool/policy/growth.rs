@@ -75,7 +75,7 @@ pub struct Growth {
     /// Growth before memory is needed: at 80 % by default; `None` for none. It is off once the limit
     /// is reserved.
     pub ahead: Option<Ahead>,
-    /// From this share of the free bytes on that serve no usual request, in hundredths, movable
+    /// If more than this share of the free bytes serves no usual request, in hundredths, movable
     /// blocks are migrated: 30 by default.
     pub migrate_from_percent: u8,
 }
