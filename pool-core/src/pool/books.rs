@@ -8,12 +8,14 @@ use hashbrown::HashMap;
 
 use super::arenas::Arenas;
 use super::fence::{Shared, add_fence};
+use super::floor::Pauses;
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
 use super::policy::{Growth, Reclaim, Settings};
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
+use super::vacate::Vacating;
 use crate::device::Device;
 use crate::range::Stretch;
 use crate::threads::{Aside, Owner};
@@ -44,6 +46,8 @@ pub(crate) enum Holder {
     Stream(u32),
     /// A graph's, for one stream of its capture.
     Graph,
+    /// Arenas' that are vacated: nobody gets it.
+    Vacated,
     /// A stream's or a graph's that is gone. It waits for what is left of that: a source.
     Gone(u32),
 }
@@ -117,6 +121,10 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
+    /// Arenas that are given back as soon as all of them is free.
+    pub(crate) vacating: Vacating,
+    /// When more than a look is done for the floor of free memory.
+    pub(crate) floor_pauses: Pauses,
     pub(crate) captures: Vec<Capture<D>>,
     /// The threads that ask the device for an arena, as far as they have numbers: once for each.
     pub(crate) growers: Vec<Option<NonZeroUsize>>,
@@ -154,6 +162,8 @@ impl<D: Device> Books<D> {
             growth: settings.growth,
             reclaim: settings.reclaim,
             plenty: Plenty::default(),
+            vacating: Vacating::default(),
+            floor_pauses: Pauses::default(),
             captures: Vec::new(),
             growers: Vec::new(),
             uncapturable: 0,
@@ -191,7 +201,7 @@ impl<D: Device> Books<D> {
     pub(crate) fn source_of(&self, space: Owner) -> Option<u32> {
         match self.holder(space) {
             Holder::Stream(number) | Holder::Gone(number) => Some(number),
-            Holder::Nobody | Holder::Clean | Holder::Graph => None,
+            Holder::Nobody | Holder::Clean | Holder::Graph | Holder::Vacated => None,
         }
     }
 

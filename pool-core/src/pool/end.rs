@@ -25,8 +25,9 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         let done = ENDS_EARLY || arenas.is_empty() || self.wait_for_all();
         for arena in arenas.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.
-            if self.call(Call::Free, |device| device.free(&arena.range)).is_err() {
-                let _ = self.call(Call::Free, |device| device.free(&arena.range));
+            let free = || self.call(Call::Free, |device| device.free(&arena.range));
+            if free().or_else(|_| free()).is_ok() {
+                self.unreserve(arena.size_bytes);
             }
         }
         for stream in &streams {

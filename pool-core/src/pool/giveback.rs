@@ -62,20 +62,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Some(idle)
             });
             let Some(arena) = taken else { break };
-            let given_back = self.give_back(&arena.range, arena.size_bytes);
-            let is_gone = matches!(given_back, Ok(true));
-            self.with_books(|books| {
-                if is_gone {
-                    books.arenas.remove(arena.origin_bytes);
-                } else {
-                    // It is still the device's range, and idle.
-                    self.shared.add_to_hub(arena.stretch);
-                }
-            });
-            if !is_gone {
-                if let Err(failed) = given_back {
-                    keep(failure, failed);
-                }
+            if !self.release_taken(&arena, failure) {
                 break;
             }
             trimmed.released_bytes += arena.size_bytes;
@@ -84,8 +71,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
         trimmed
     }
 
+    /// Gives an arena back that was taken out of the hub. False if the device does not take it: it
+    /// is in the hub again.
+    pub(super) fn release_taken(&self, arena: &Arena<D>, failure: &mut Option<Failed<D>>) -> bool {
+        let given_back = self.give_back(&arena.range, arena.size_bytes);
+        let is_gone = matches!(given_back, Ok(true));
+        self.with_books(|books| {
+            if is_gone {
+                books.arenas.remove(arena.origin_bytes);
+            } else {
+                // It is still the device's range, and idle.
+                self.shared.add_to_hub(arena.stretch);
+            }
+        });
+        if let Err(failed) = given_back {
+            keep(failure, failed);
+        }
+        is_gone
+    }
+
     /// Whether nothing of an arena in the hub waits for work.
-    fn is_clean(books: &Books<D>, arena: &Arena<D>) -> bool {
+    pub(super) fn is_clean(books: &Books<D>, arena: &Arena<D>) -> bool {
         books.stains.of(arena.stretch).all(|stain| books.sources.is_done(&stain))
     }
 
@@ -112,6 +118,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.is_capturing() {
             return Trimmed { released_bytes: 0, pending_bytes: self.pending_bytes(keep_bytes) };
         }
+        // Memory of arenas that are vacated is as free as any.
+        self.end_vacating();
         self.close(|_| true, failure);
         self.poll(failure);
         if wait {

@@ -6,6 +6,7 @@ use core::num::NonZeroUsize;
 use super::arenas::{Arena, WINDOW_BYTES, stretch_of};
 use super::asker::Asker;
 use super::books::Books;
+use super::budget::Taken;
 use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
@@ -24,7 +25,7 @@ const MOST_BLIND_NAPS: u32 = 1 << 7;
 impl<D: Device, T: Threads> Inner<D, T> {
     /// The arena that a pool starts with.
     pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
-        let limit = self.with_books(|books| books.limit_bytes).unwrap_or(u64::MAX);
+        let limit = self.with_books(|books| self.most_bytes(books)).unwrap_or(u64::MAX);
         let size_bytes = size_bytes.min(limit);
         if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
             return Ok(());
@@ -32,9 +33,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.add_arena(size_bytes, HUB)? { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
     }
 
-    /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
-    /// does not allow those.
+    /// Sets bytes aside that the limit allows, and the budget: as many as wanted, at least so many.
+    /// None if they do not allow those.
     fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
+        match self.set_aside(wanted_bytes, least_bytes, false) {
+            Taken::Bytes(bytes) => Some(bytes),
+            Taken::Due => self.call_in(wanted_bytes, least_bytes),
+            Taken::Refused => None,
+        }
+    }
+
+    /// The same without what others have to give back first; at a `last` attempt as much as there
+    /// is.
+    pub(super) fn set_aside(&self, wanted_bytes: u64, least_bytes: u64, last: bool) -> Taken {
         self.with_books(|books| {
             let room = match books.limit_bytes {
                 Some(limit) => limit.saturating_sub(books.reserved_bytes),
@@ -42,16 +53,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
             };
             let bytes = wanted_bytes.min(room);
             if bytes < least_bytes {
-                return None;
+                return Taken::Refused;
             }
+            let bytes = match self.seat.as_ref().map(|seat| seat.take(bytes, least_bytes, last)) {
+                None => bytes,
+                Some(Taken::Bytes(bytes)) => bytes,
+                Some(refused) => return refused,
+            };
             books.reserved_bytes += bytes;
             books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
-            Some(bytes)
+            Taken::Bytes(bytes)
         })
     }
 
     pub(super) fn unreserve(&self, bytes: u64) {
-        self.with_books(|books| books.reserved_bytes -= bytes);
+        self.with_books(|books| {
+            books.reserved_bytes -= bytes;
+            if let Some(seat) = &self.seat {
+                seat.give(bytes);
+            }
+        });
     }
 
     /// Takes an arena of so many bytes, which are set aside for it, from the device, and gives it

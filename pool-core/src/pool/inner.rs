@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
 use super::books::{Books, Holder};
+use super::budget::Seat;
 use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
@@ -29,6 +30,8 @@ const POISONED: u32 = 1 << 1;
 const DUE: u32 = 1 << 2;
 /// Memory is short: what is free lies in the hub, for all.
 const SHARED: u32 = 1 << 3;
+/// Others need what was borrowed: it is given back by the calls that come.
+const PRESSED: u32 = 1 << 6;
 
 /// Offsets for a device that does not say how much memory it has.
 const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
@@ -40,6 +43,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) shared: SharedAllocator<T>,
     pub(super) shared_config: SharedConfig,
     pub(super) on_shortage: Option<OnShortage>,
+    /// Its place at a budget, if it shares one.
+    pub(super) seat: Option<Seat>,
     /// What keeps calls off the way of a hit.
     mode: AtomicU32,
     /// The number of the stream that each space is of, for hits; zero: of none.
@@ -63,7 +68,9 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let PoolConfig { settings, on_shortage } = config;
+        let PoolConfig { settings, on_shortage, tenancy } = config;
+        let seat = tenancy.map(|account| Seat::take(account).ok_or(PoolError::TenancyTaken));
+        let seat = seat.transpose()?;
         let capabilities = device.capabilities();
         let memory = if capabilities.contains(Capabilities::MEMORY) {
             match device.memory() {
@@ -114,6 +121,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             shared,
             shared_config,
             on_shortage,
+            seat,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
             addresses: Addresses::new(space_bytes)?,
@@ -160,6 +168,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.mode.fetch_or(SHARED, Ordering::AcqRel);
         } else {
             self.mode.fetch_and(!SHARED, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the pool owes a budget memory that it has not given back yet.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & PRESSED != 0
+    }
+
+    pub(super) fn set_pressed(&self, pressed: bool) {
+        if pressed {
+            self.mode.fetch_or(PRESSED, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!PRESSED, Ordering::AcqRel);
         }
     }
 

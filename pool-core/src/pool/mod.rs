@@ -9,6 +9,8 @@
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
 //! | `stains`, `sources` | which parts of the hub wait for what |
+//! | [`budget`], `tenant`, `vacate` | several pools on one device, and what one owes the others |
+//! | `floor`, `release` | free memory that others on the device need |
 //! | `grow`, `giveback`, `arenas` | memory that comes from the device and goes back |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
@@ -40,12 +42,14 @@ mod allocator;
 mod arenas;
 mod asker;
 mod books;
+pub mod budget;
 mod calls;
 mod capture;
 mod config;
 mod end;
 mod error;
 mod fence;
+mod floor;
 mod free;
 mod gather;
 mod giveback;
@@ -58,6 +62,7 @@ mod parcel;
 mod plenty;
 pub mod policy;
 mod reclaim;
+mod release;
 mod sabotage;
 mod sources;
 mod stains;
@@ -65,7 +70,9 @@ mod stats;
 mod stream;
 mod streams;
 mod tags;
+mod tenant;
 mod upkeep;
+mod vacate;
 mod verify;
 mod waits;
 

@@ -179,6 +179,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.shared.put_back(block);
             }
         }
+        self.withhold(books);
     }
 
     /// Has the asker's stream wait for the parcels of its own space: then they are free for it.

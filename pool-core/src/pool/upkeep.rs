@@ -20,12 +20,16 @@ pub struct Reclaimed {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    fn reclaim(&self) -> Result<Reclaimed, PoolError<D::Error>> {
+    fn reclaim(&self, at_tick: bool) -> Result<Reclaimed, PoolError<D::Error>> {
         self.check_alive()?;
         let before = self.with_books(|books| books.deferred().1);
         let mut failure = None;
         self.take_due();
         self.drain(&mut failure);
+        if at_tick {
+            self.keep_share(&mut failure);
+            self.keep_floor(&mut failure);
+        }
         let after = self.with_books(|books| books.deferred().1);
         let reclaimed =
             Reclaimed { freed_bytes: before.saturating_sub(after), deferred_bytes: after };
@@ -65,11 +69,12 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn reclaim(&self) -> Result<Reclaimed, PoolError<D::Error>> {
-        self.inner().reclaim()
+        self.inner().reclaim(false)
     }
 
-    /// What is to be done now and then, off the way of requests: reads the device's clock, and
-    /// takes back what is done.
+    /// What is to be done now and then, off the way of requests: reads the device's clock, takes
+    /// back what is done, gives others of its [budget](crate::budget::Budget) what it owes them, and
+    /// sees to the [floor](crate::policy::Reclaim::free_floor_bytes) of free memory.
     ///
     /// # Errors
     ///
@@ -88,7 +93,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
         if let Some(now) = self.inner().device.now() {
             self.inner().counters.set_tick(now);
         }
-        self.reclaim()
+        self.inner().reclaim(true)
     }
 
     /// The same at a time that the caller knows, for devices without a clock. It never runs
@@ -109,7 +114,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// ```
     pub fn tick_at(&self, now: Duration) -> Result<Reclaimed, PoolError<D::Error>> {
         self.inner().counters.set_tick(now);
-        self.reclaim()
+        self.inner().reclaim(true)
     }
 
     /// Empties the caches of all threads: their blocks go back to the spaces that they are of.
