@@ -79,6 +79,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.with_books(|books| {
             if is_gone {
                 books.arenas.remove(arena.origin_bytes);
+                books.vacating.forget(arena.origin_bytes);
             } else {
                 // It is still the device's range, and idle.
                 self.shared.add_to_hub(arena.stretch);

@@ -109,6 +109,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(block);
         }
         let mut appeals = MOST_APPEALS;
+        let mut made_way = false;
         loop {
             // What a step changes may help one that came before it: so as often as a round changes
             // anything, and no second call would find more.
@@ -124,6 +125,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     // What they have in their hands is looked for once they have given it.
                     pause();
                 }
+            }
+            if self.is_pressed() && !core::mem::replace(&mut made_way, true) {
+                // Else a second call would find given back what this one could have.
+                self.make_way_at_last(&mut plea.failure);
+                continue;
             }
             let shortage = self.shortage(&plea);
             let before = self.free_bytes_anywhere();

@@ -14,6 +14,7 @@ use super::policy::Preallocation;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
+use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::range::{RangeConfig, Shape, Spans};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
@@ -21,6 +22,9 @@ use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
 /// The space of requests that name no stream.
 pub(super) const CLEAN: Owner = Owner(1);
+
+/// The space of what a tenant of a budget is about to give back.
+const VACATED: Owner = Owner(2);
 
 /// Something is captured.
 const CAPTURING: u32 = 1;
@@ -114,6 +118,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut books = Books::new(Arenas::new(space_bytes), &settings, spaces);
         if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
             *holder = Holder::Clean;
+        }
+        if seat.is_some() {
+            books.set_holder(VACATED, Holder::Vacated);
+            books.vacating = Vacating::with_space(VACATED);
         }
         let inner = Self {
             device: Arc::new(Port::new(device)),

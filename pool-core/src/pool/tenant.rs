@@ -99,6 +99,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
+    /// Gives all back that is owed and can be, before a request is refused: the host waits for work
+    /// on arenas of which nothing is in use.
+    pub(super) fn make_way_at_last(&self, failure: &mut Option<Failed<D>>) {
+        let Some(seat) = &self.seat else { return };
+        if self.is_capturing() {
+            return;
+        }
+        self.give_way_fully(failure);
+        while let before = seat.owed().0
+            && before > 0
+            && self.with_books(|books| books.vacating.is_any_whole())
+        {
+            self.wait_for_vacated(failure);
+            self.release_owed(failure);
+            if seat.owed().0 >= before {
+                break;
+            }
+        }
+        if seat.owed().0 == 0 {
+            self.end_pressure();
+        }
+    }
+
     /// Gives vacated arenas back, and such as happen to be idle, as far as they wait for nothing.
     fn release_owed(&self, failure: &mut Option<Failed<D>>) {
         let Some(seat) = &self.seat else { return };

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::books::{Books, Holder};
+use super::books::Books;
 use super::inner::{Failed, Inner, keep};
 use crate::device::Device;
 use crate::range::Stretch;
@@ -31,7 +31,8 @@ impl Vacated {
     }
 }
 
-/// The arenas that are vacated, and the space that has what is withheld: nobody's.
+/// The arenas that are vacated, and the space that has what is withheld: no stream ever had it, so
+/// that nobody comes late and takes from it.
 #[derive(Debug, Default)]
 pub(crate) struct Vacating {
     space: Option<Owner>,
@@ -41,6 +42,11 @@ pub(crate) struct Vacating {
 }
 
 impl Vacating {
+    /// Nothing is vacated; what will be is withheld in a space.
+    pub(crate) fn with_space(space: Owner) -> Self {
+        Self { space: Some(space), ..Self::default() }
+    }
+
     pub(crate) fn space(&self) -> Option<Owner> {
         self.space
     }
@@ -56,6 +62,11 @@ impl Vacating {
         self.calls
     }
 
+    /// An arena is the device's again: another may lie where it was.
+    pub(crate) fn forget(&mut self, origin_bytes: u64) {
+        self.arenas.retain(|arena| arena.origin_bytes != origin_bytes);
+    }
+
     /// Whether there is an arena of which nothing is in use.
     pub(crate) fn is_any_whole(&self) -> bool {
         self.arenas.iter().any(Vacated::is_whole)
@@ -66,7 +77,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes what is free in vacated arenas out of the hub. It keeps its stains: who waits for what
     /// is known when the arena goes.
     pub(super) fn withhold(&self, books: &mut Books<D>) {
-        let Some(space) = books.vacating.space else { return };
+        let Some(space) = books.vacating.space.filter(|_| !books.vacating.arenas.is_empty()) else {
+            return;
+        };
         for arena in &mut books.vacating.arenas {
             if arena.is_whole() {
                 continue;
@@ -87,17 +100,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Begins to vacate arenas, as many as are owed and not vacated yet: those of which least is in
     /// use. Never more than was borrowed: of what is guaranteed nothing is withheld.
     pub(super) fn vacate_more(&self) {
-        if self.with_books(|books| books.vacating.space.is_none()) {
-            // Without a space arenas go back only when they happen to be idle.
-            let Some(space) = self.new_space(Holder::Vacated) else { return };
-            let other = self.with_books(|books| books.vacating.space.replace(space));
-            if let Some(other) = other {
-                // Of another thread, which came here at the same time.
-                self.with_books(|books| {
-                    books.vacating.space = Some(other);
-                    books.set_holder(space, Holder::Nobody);
-                });
-            }
+        let Some(space) = self.with_books(|books| books.vacating.space) else { return };
+        if self.shared.make_space(space, &self.shared_config).is_err() {
+            // Arenas go back only when they happen to be idle.
+            return;
         }
         self.with_books(|books| {
             let Some(seat) = &self.seat else { return };
@@ -184,21 +190,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Lets everybody have again what was withheld.
     pub(super) fn end_vacating(&self) {
         self.with_books(|books| {
-            if books.vacating.space.is_none() {
-                books.vacating.calls = 0;
-                return;
+            if !books.vacating.arenas.is_empty() {
+                self.put_withheld_back(books, |_| true);
+                books.vacating.arenas.clear();
             }
-            self.put_withheld_back(books, |_| true);
             books.vacating.calls = 0;
-            books.vacating.arenas.clear();
-            // Without room on the host's heap for a list of it some may be left.
-            let left = books
-                .vacating
-                .space
-                .take_if(|&mut space| self.shared.use_of(space).owned_bytes == 0);
-            if let Some(space) = left {
-                books.set_holder(space, Holder::Nobody);
-            }
         });
     }
 
@@ -210,12 +206,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// The largest request that would be served now, for whichever stream.
     pub(super) fn largest_free_bytes(&self) -> u64 {
-        let Some(space) = self.with_books(|books| books.vacating.space) else {
+        if self.withheld_bytes() == 0 {
             return self.shared.largest_free_bytes();
-        };
+        }
         self.shared.flush();
         let spaces = self.with_books(|books| books.gatherable().collect::<Vec<_>>());
-        let spaces = spaces.into_iter().chain([HUB]).filter(|&other| other != space);
+        let spaces = spaces.into_iter().chain([HUB]);
         spaces.map(|space| self.shared.largest_in(space)).max().unwrap_or(0)
     }
 

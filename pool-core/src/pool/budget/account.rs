@@ -34,8 +34,8 @@ pub(crate) trait Account: Send + Sync {
     fn host(&self, pool: Weak<dyn Lender>);
 
     /// Sets bytes aside: as many as wanted, at least so many. Only as many as are there if it is
-    /// the `last` attempt.
-    fn take(&self, wanted: u64, least: u64, last: bool) -> Taken;
+    /// the last attempt.
+    fn take(&self, wanted: u64, least: u64, is_last: bool) -> Taken;
 
     /// Gives bytes back.
     fn give(&self, bytes: u64);

@@ -190,7 +190,7 @@ impl Ledger {
     }
 
     /// Sets bytes aside, by the rule.
-    pub(crate) fn take(&mut self, number: u64, wanted: u64, least: u64, last: bool) -> Taken {
+    pub(crate) fn take(&mut self, number: u64, wanted: u64, least: u64, is_last: bool) -> Taken {
         let Some(tenant) = self.get(number) else { return Taken::Refused };
         let room = tenant.share.quota_bytes.saturating_sub(tenant.reserved_bytes);
         let wanted = wanted.min(room);
@@ -215,7 +215,7 @@ impl Ledger {
         if open >= asked {
             return self.set_aside(number, asked.max(unclaimed));
         }
-        if last && open >= least {
+        if is_last && open >= least {
             return self.set_aside(number, open);
         }
         let turn = own.map_or_else(|| self.draw(), |claim| claim.turn);

@@ -305,8 +305,8 @@ impl<T: Threads> Account for Member<T> {
         drop(before);
     }
 
-    fn take(&self, wanted: u64, least: u64, last: bool) -> Taken {
-        self.book.ledger.lock().take(self.number, wanted, least, last)
+    fn take(&self, wanted: u64, least: u64, is_last: bool) -> Taken {
+        self.book.ledger.lock().take(self.number, wanted, least, is_last)
     }
 
     fn give(&self, bytes: u64) {
