@@ -411,11 +411,11 @@ mod tests {
                 ledger.give(of[place], bytes);
                 reserved[place] -= bytes;
             }
-            let stats = ledger.stats();
-            assert_eq!(stats.reserved_bytes, reserved.iter().sum::<u64>());
-            assert!(stats.reserved_bytes <= 100);
+            let sums = ledger.stats();
+            assert_eq!(sums.reserved_bytes, reserved.iter().sum::<u64>());
+            assert!(sums.reserved_bytes <= 100);
             let borrowed = ledger.sum(Tenant::borrowed);
-            assert!(stats.free_bytes() + borrowed >= ledger.sum(Tenant::due));
+            assert!(sums.free_bytes() + borrowed >= ledger.sum(Tenant::due));
             for (&number, &has) in of.iter().zip(&reserved) {
                 let share = ledger.share(number);
                 assert!(has <= share.quota_bytes);
