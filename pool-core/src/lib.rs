@@ -63,12 +63,12 @@ pub mod threads;
 #[cfg(feature = "alloc")]
 pub use device::Device;
 #[cfg(feature = "alloc")]
-pub use pool::policy;
-#[cfg(feature = "alloc")]
 pub use pool::{
     Cause, Deferred, DeviceError, GraphId, Movable, MovableGuard, On, Pool, PoolConfig, PoolError,
     PoolStats, Reclaimed, Remedy, Shortage, StreamId, Tag, Trimmed,
 };
+#[cfg(feature = "alloc")]
+pub use pool::{budget, policy};
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
 pub use range::{

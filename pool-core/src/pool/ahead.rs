@@ -41,7 +41,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !self.begin_growth(me) {
             return;
         }
-        let wanted = Wanted { bytes, least_bytes: bytes.min(WINDOW_BYTES), kind: Kind::Step };
+        let least_bytes = bytes.min(WINDOW_BYTES);
+        let wanted = Wanted { bytes, least_bytes, kind: Kind::Step, is_needed: false };
         let mut refused = None;
         let order = self.with_books(|books| books.growth.order);
         let grown = order.into_iter().any(|way| match way {
@@ -71,7 +72,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let bytes = self.with_books(|books| books.left_to_warm_bytes.min(books.room_bytes()));
         let part_bytes = bytes.min(most_bytes.max(WINDOW_BYTES));
-        let wanted = Wanted { bytes: part_bytes, least_bytes: part_bytes, kind: Kind::Base };
+        let wanted = Wanted::exactly(part_bytes, Kind::Base);
         let mut failure = None;
         let taken = part_bytes > 0
             && (self.extend_by(wanted, &mut failure)
@@ -101,7 +102,11 @@ impl<D: Device> Books<D> {
         let reserved_bytes = self.reserved_bytes;
         let due = u128::from(used_bytes) * 100
             >= u128::from(reserved_bytes) * u128::from(ahead.from_percent);
-        if !due || reserved_bytes == 0 || reserved_bytes == self.refused_ahead_at {
+        if !due
+            || self.is_below_floor
+            || reserved_bytes == 0
+            || reserved_bytes == self.refused_ahead_at
+        {
             return None;
         }
         let step_bytes = self.growth.step_bytes(reserved_bytes, 0);

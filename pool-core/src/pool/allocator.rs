@@ -62,7 +62,8 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Config`], or [`PoolError::Device`] if the device refuses the initial bytes.
+    /// [`PoolError::Config`], [`PoolError::TenancyTaken`], or [`PoolError::Device`] if the device
+    /// refuses the initial bytes.
     ///
     /// # Example
     ///
@@ -99,7 +100,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn on_platform(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        Ok(Self { inner: Arc::new(Inner::new(device, config)?) })
+        let inner = Arc::new(Inner::new(device, config)?);
+        Inner::be_found(&inner);
+        Ok(Self { inner })
     }
 
     #[inline(always)]

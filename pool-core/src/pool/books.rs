@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use super::arenas::Arenas;
 use super::decline::Decline;
 use super::fence::{Shared, add_fence};
+use super::floor::Pauses;
 use super::migrate::Usual;
 use super::movable::Movables;
 use super::parcel::{Needs, Parcel};
@@ -18,6 +19,7 @@ use super::policy::{Growth, Preallocation, Reclaim, Settings};
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
+use super::vacate::Vacating;
 use crate::device::Device;
 use crate::range::Stretch;
 use crate::threads::{Aside, Owner};
@@ -48,6 +50,8 @@ pub(crate) enum Holder {
     Stream(u32),
     /// A graph's, for one stream of its capture.
     Graph,
+    /// Arenas' that are vacated: nobody gets it.
+    Vacated,
     /// A stream's or a graph's that is gone. It waits for what is left of that: a source.
     Gone(u32),
 }
@@ -130,6 +134,12 @@ pub(crate) struct Books<D: Device> {
     /// The sizes of what was asked for lately.
     pub(crate) usual: Usual,
     pub(crate) movables: Movables,
+    /// Arenas that are given back as soon as all of them is free.
+    pub(crate) vacating: Vacating,
+    /// Whether the device had less free memory than its floor, when it was asked last.
+    pub(crate) is_below_floor: bool,
+    /// When more than a look is done for the floor of free memory.
+    pub(crate) floor_pauses: Pauses,
     pub(crate) captures: Vec<Capture<D>>,
     /// The threads that ask the device for an arena, as far as they have numbers: once for each.
     pub(crate) growers: Vec<Option<NonZeroUsize>>,
@@ -179,6 +189,9 @@ impl<D: Device> Books<D> {
             plenty: Plenty::default(),
             usual: Usual::default(),
             movables: Movables::new(),
+            vacating: Vacating::default(),
+            is_below_floor: false,
+            floor_pauses: Pauses::default(),
             captures: Vec::new(),
             growers: Vec::new(),
             uncapturable: 0,
@@ -220,7 +233,7 @@ impl<D: Device> Books<D> {
     pub(crate) fn source_of(&self, space: Owner) -> Option<u32> {
         match self.holder(space) {
             Holder::Stream(number) | Holder::Gone(number) => Some(number),
-            Holder::Nobody | Holder::Clean | Holder::Graph => None,
+            Holder::Nobody | Holder::Clean | Holder::Graph | Holder::Vacated => None,
         }
     }
 

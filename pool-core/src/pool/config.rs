@@ -1,10 +1,13 @@
 //! What a pool is to be.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 
+use super::budget::{Account, Tenancy};
 use super::error::Shortage;
 use super::policy::{Deferred, Growth, Preallocation, Reclaim, Reuse, Settings};
+use crate::threads::Threads;
 
 /// What is asked of the program when nothing else helps: true if it freed something.
 pub type OnShortage = Box<dyn Fn(&Shortage) -> bool + Send + Sync>;
@@ -22,6 +25,7 @@ pub type OnShortage = Box<dyn Fn(&Shortage) -> bool + Send + Sync>;
 pub struct PoolConfig {
     pub(crate) settings: Settings,
     pub(crate) on_shortage: Option<OnShortage>,
+    pub(crate) tenancy: Option<Arc<dyn Account>>,
 }
 
 impl PoolConfig {
@@ -29,7 +33,7 @@ impl PoolConfig {
     /// caches of 1 MiB a thread, and a queue of up to 1,024 blocks or 256 MiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { settings: Settings::new(), on_shortage: None }
+        Self { settings: Settings::new(), on_shortage: None, tenancy: None }
     }
 
     /// All of it that is plain data.
@@ -137,11 +141,19 @@ impl PoolConfig {
         self.on_shortage = Some(Box::new(callback));
         self
     }
+
+    /// The pool's share of a [budget](crate::budget::Budget) that it has in common with others. One
+    /// pool at a time has it.
+    #[must_use]
+    pub fn tenancy<T: Threads>(mut self, tenancy: &Tenancy<T>) -> Self {
+        self.tenancy = Some(tenancy.account());
+        self
+    }
 }
 
 impl From<Settings> for PoolConfig {
     fn from(settings: Settings) -> Self {
-        Self { settings, on_shortage: None }
+        Self { settings, on_shortage: None, tenancy: None }
     }
 }
 
@@ -156,6 +168,7 @@ impl fmt::Debug for PoolConfig {
         f.debug_struct("PoolConfig")
             .field("settings", &self.settings)
             .field("on_shortage", &self.on_shortage.is_some())
+            .field("tenancy", &self.tenancy.as_ref().map(|account| account.stats()))
             .finish()
     }
 }

@@ -17,9 +17,9 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         let (streams, ranges) = self.with_books(|books| {
             let own = books.streams.values().filter(|known| known.own);
             let streams: Vec<D::Stream> = own.map(|known| known.handle.clone()).collect();
-            let arenas = books.arenas.iter().map(|arena| &arena.range);
-            let ranges = arenas.chain(books.strays.iter().map(|(range, _)| range));
-            (streams, ranges.cloned().collect::<Vec<Arc<D::Range>>>())
+            let arenas = books.arenas.iter().map(|arena| (arena.range.clone(), arena.size_bytes));
+            let ranges = arenas.chain(books.strays.iter().cloned());
+            (streams, ranges.collect::<Vec<(Arc<D::Range>, u64)>>())
         });
         if !self.device.is_there() {
             return;
@@ -28,10 +28,11 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         if done {
             self.release_resting();
         }
-        for range in ranges.iter().filter(|_| done) {
+        for (range, size_bytes) in ranges.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.
-            if self.call(Call::Free, |device| device.free(range)).is_err() {
-                let _ = self.call(Call::Free, |device| device.free(range));
+            let free = || self.call(Call::Free, |device| device.free(range));
+            if free().or_else(|_| free()).is_ok() {
+                self.unreserve(*size_bytes);
             }
         }
         for stream in &streams {

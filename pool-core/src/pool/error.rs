@@ -7,6 +7,7 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::budget::TenantStats;
 use super::movable::Movable;
 use super::stream::{GraphId, StreamId, Tag};
 use crate::device::{Call, Failure};
@@ -36,6 +37,8 @@ pub struct Shortage {
     pub reserved_bytes: u64,
     /// The most that may be taken.
     pub limit_bytes: Option<u64>,
+    /// How the pool stands in its [budget](crate::budget::Budget), if it shares one.
+    pub tenancy: Option<TenantStats>,
     /// Captures that are under way: while they last nothing is waited for or given back.
     pub captures: Vec<GraphId>,
     /// What would have helped.
@@ -57,6 +60,14 @@ pub enum Remedy {
     MoreAddresses,
     /// Less fragmentation: there are enough free bytes, but not in one piece.
     Defragment,
+    /// A higher [quota](crate::budget::Share::quota_bytes) of the budget.
+    RaiseQuota,
+    /// A higher [guarantee](crate::budget::Share::guaranteed_bytes), or a larger budget: what there is
+    /// of it others have, or claim.
+    RaiseGuarantee,
+    /// To ask again: the pool is guaranteed so much, and others have borrowed it. They give it back
+    /// when their blocks in it are freed, and are kept from borrowing until then.
+    AwaitBorrowers,
 }
 
 impl fmt::Display for Shortage {
@@ -82,6 +93,9 @@ impl fmt::Display for Shortage {
         for graph in &self.captures {
             write!(f, "; capture of {graph} is under way")?;
         }
+        if let Some(tenancy) = &self.tenancy {
+            write!(f, "; {tenancy}")?;
+        }
         match (self.remedy, self.limit_bytes) {
             (Remedy::FreeMemory, _) => f.write_str("; free some of what is live"),
             (Remedy::EndCapture, _) => f.write_str("; end the capture first"),
@@ -91,6 +105,13 @@ impl fmt::Display for Shortage {
                 f.write_str("; set a larger space of offsets (address_bytes)")
             }
             (Remedy::Defragment, _) => f.write_str("; enough is free, but not in one piece"),
+            (Remedy::RaiseQuota, _) => f.write_str("; raise the quota of the budget"),
+            (Remedy::RaiseGuarantee, _) => {
+                f.write_str("; raise what is guaranteed, or the budget: others have the rest")
+            }
+            (Remedy::AwaitBorrowers, _) => f.write_str(
+                "; it is guaranteed, and others that borrowed it have live blocks there: ask again",
+            ),
         }
     }
 }
@@ -112,6 +133,9 @@ pub enum PoolError<E> {
     /// The configuration is none.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Another pool has the [tenancy](super::PoolConfig::tenancy).
+    #[error("another pool has the tenancy")]
+    TenancyTaken,
     /// The request can never be served.
     #[error(transparent)]
     Request(AllocError),

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 
 use super::arenas::{Arena, Claim, Kind, stretch_of};
 use super::books::Books;
+use super::budget::Taken;
 use super::error::PoolError;
 use super::grow::Wanted;
 use super::inner::{Failed, Inner, keep};
@@ -14,31 +15,52 @@ use crate::threads::{HUB, Owner, Threads};
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Memory that the pool is to have before anyone asks, as an arena of its own.
     pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
-        let limit = self.with_books(|books| books.limit_bytes).unwrap_or(u64::MAX);
+        let limit = self.with_books(|books| self.most_bytes(books)).unwrap_or(u64::MAX);
         let size_bytes = size_bytes.min(limit);
-        if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
+        let wanted = Wanted::exactly(size_bytes, Kind::Base);
+        if size_bytes == 0 || self.reserve(size_bytes, wanted).is_none() {
             return Ok(());
         }
         let added = self.add_arena(size_bytes, HUB, Kind::Base)?;
         if added { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
     }
 
-    /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
-    /// does not allow those.
-    pub(super) fn reserve(&self, wanted_bytes: u64, least_bytes: u64) -> Option<u64> {
+    /// Sets bytes aside that the limit allows, and the budget: as many as wanted, at least so many.
+    /// None if they do not allow those.
+    fn reserve(&self, wanted_bytes: u64, wanted: Wanted) -> Option<u64> {
+        match self.set_aside(wanted_bytes, wanted.least_bytes, false) {
+            Taken::Bytes(bytes) => Some(bytes),
+            Taken::Due if wanted.is_needed => self.call_in(wanted_bytes, wanted.least_bytes),
+            Taken::Due | Taken::Refused => None,
+        }
+    }
+
+    /// The same without what others have to give back first; at a `last` attempt as much as there
+    /// is.
+    pub(super) fn set_aside(&self, wanted_bytes: u64, least_bytes: u64, last: bool) -> Taken {
         self.with_books(|books| {
             let bytes = wanted_bytes.min(books.room_bytes());
             if bytes < least_bytes {
-                return None;
+                return Taken::Refused;
             }
+            let bytes = match self.seat.as_ref().map(|seat| seat.take(bytes, least_bytes, last)) {
+                None => bytes,
+                Some(Taken::Bytes(bytes)) => bytes,
+                Some(refused) => return refused,
+            };
             books.reserved_bytes += bytes;
             books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
-            Some(bytes)
+            Taken::Bytes(bytes)
         })
     }
 
     pub(super) fn unreserve(&self, bytes: u64) {
-        self.with_books(|books| books.reserved_bytes -= bytes);
+        self.with_books(|books| {
+            books.reserved_bytes -= bytes;
+            if let Some(seat) = &self.seat {
+                seat.give(bytes);
+            }
+        });
     }
 
     /// Takes an arena, of half the bytes each time that the device refuses, down to the least.
@@ -48,8 +70,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         space: Owner,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
-        let Wanted { mut bytes, least_bytes, kind } = wanted;
-        while let Some(reserved_bytes) = self.reserve(bytes, least_bytes) {
+        let Wanted { mut bytes, least_bytes, kind, .. } = wanted;
+        while let Some(reserved_bytes) = self.reserve(bytes, wanted) {
             // Better not asked of the device than given back.
             if self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_none() {
                 self.unreserve(reserved_bytes);
@@ -73,49 +95,67 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !self.capabilities.contains(Capabilities::EXTEND) {
             return false;
         }
+        let granule = self.shared.shape().bytes(1);
         let mut bytes = wanted.bytes;
-        while let Some((arena, more_bytes, least_bytes)) = self.claim_behind(bytes, wanted) {
+        while let Some((arena, behind_bytes, least_bytes)) = self.extensible(wanted) {
+            // What a request larger than a step needs is exactly that.
+            let bytes_here = if wanted.kind == Kind::Single { least_bytes } else { bytes };
+            let most_bytes = bytes_here.max(least_bytes).min(behind_bytes) & !(granule - 1);
+            let wanted_here = Wanted { least_bytes, ..wanted };
+            let Some(reserved_bytes) = self.reserve(most_bytes, wanted_here) else { break };
+            let more_bytes = reserved_bytes & !(granule - 1);
+            if reserved_bytes > more_bytes {
+                self.unreserve(reserved_bytes - more_bytes);
+            }
+            if more_bytes < least_bytes || !self.claim_behind(&arena, more_bytes) {
+                self.unreserve(more_bytes);
+                break;
+            }
             match self.extend(&arena, more_bytes) {
                 Ok(extended) => return extended,
                 Err(failed) => keep(failure, failed),
             }
             if more_bytes <= least_bytes || self.is_poisoned() {
-                return false;
+                break;
             }
             bytes = (more_bytes / 2).max(least_bytes);
         }
         false
     }
 
-    /// Chooses an arena that can be longer, the one with most that is free at its end, and claims
-    /// the offsets behind it. How many, and how many are needed.
-    fn claim_behind(&self, bytes: u64, wanted: Wanted) -> Option<(Arc<Arena<D>>, u64, u64)> {
+    /// The arena of those that can be longer with most that is free at its end; how much room is
+    /// behind it, and how much more is needed.
+    fn extensible(&self, wanted: Wanted) -> Option<(Arc<Arena<D>>, u64, u64)> {
         let granule = self.shared.shape().bytes(1);
         self.with_books(|books| {
-            let extensible = books.arenas.iter().filter(|arena| arena.claim == Claim::Nothing);
-            let (arena, tail_bytes, behind_bytes) = extensible
+            let still = books.arenas.iter().filter(|arena| {
+                arena.claim == Claim::Nothing && !books.vacating.has(arena.origin_bytes)
+            });
+            let (arena, tail_bytes, behind_bytes) = still
                 .map(|arena| {
                     let tail_bytes = self.shared.free_tail_bytes(arena.stretch);
-                    (arena.clone(), tail_bytes, books.arenas.room_behind(arena))
+                    (arena, tail_bytes, books.arenas.room_behind(arena))
                 })
                 .filter(|&(_, tail_bytes, behind_bytes)| {
                     behind_bytes.saturating_add(tail_bytes) >= wanted.least_bytes
-                        && behind_bytes > 0
+                        && behind_bytes >= granule
                 })
                 .max_by_key(|&(_, tail_bytes, _)| tail_bytes)?;
             let least_bytes = wanted.least_bytes.saturating_sub(tail_bytes).max(granule);
-            // What a request larger than a step needs is exactly that.
-            let bytes = if wanted.kind == Kind::Single { least_bytes } else { bytes };
-            let room_bytes = books.room_bytes().min(behind_bytes);
-            let more_bytes = bytes.max(least_bytes).min(room_bytes) & !(granule - 1);
-            if more_bytes < least_bytes {
-                return None;
+            Some((arena.clone(), behind_bytes, least_bytes))
+        })
+    }
+
+    /// Claims the offsets behind an arena; false if something else came of it meanwhile.
+    fn claim_behind(&self, arena: &Arc<Arena<D>>, more_bytes: u64) -> bool {
+        self.with_books(|books| {
+            let same = books.arenas.at(arena.origin_bytes).is_some_and(|now| {
+                Arc::ptr_eq(now, arena) && books.arenas.room_behind(now) >= more_bytes
+            });
+            if same {
+                books.arenas.replace(arena.claimed(Claim::Longer(more_bytes)));
             }
-            books.reserved_bytes += more_bytes;
-            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
-            let claimed = arena.with(arena.size_bytes, arena.stretch, Claim::Longer(more_bytes));
-            books.arenas.replace(claimed);
-            Some((arena, more_bytes, least_bytes))
+            same
         })
     }
 
@@ -127,10 +167,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             device.extend(&arena.range, arena.size_bytes, to_bytes)
         });
         if !matches!(extended, Ok(Some(()))) {
-            self.with_books(|books| {
-                books.reserved_bytes -= more_bytes;
-                books.arenas.replace(arena.with(arena.size_bytes, arena.stretch, Claim::Nothing));
-            });
+            self.unreserve(more_bytes);
+            self.with_books(|books| books.arenas.replace(arena.claimed(Claim::Nothing)));
             return extended.map(|_| false);
         }
         let address = self.device.address(&arena.range).unwrap_or(0);

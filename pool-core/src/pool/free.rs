@@ -40,6 +40,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.drain(&mut None);
             }
         }
+        // In a callback of a stream no call of the device is made.
+        if !matches!(on, On::Nothing) {
+            self.make_way(false, &mut None);
+        }
         Ok(block)
     }
 

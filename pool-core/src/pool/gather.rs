@@ -95,6 +95,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for space in spaces {
                 moved |= self.empty_into_hub(books, space);
             }
+            self.withhold(books);
             moved
         })
     }
@@ -131,7 +132,7 @@ impl<D: Device> Books<D> {
     pub(super) fn gatherable(&self) -> impl Iterator<Item = Owner> + '_ {
         self.spaces.iter().enumerate().filter_map(|(place, holder)| match holder {
             Holder::Clean | Holder::Stream(_) | Holder::Gone(_) => Some(Owner(place as u32)),
-            Holder::Nobody | Holder::Graph => None,
+            Holder::Nobody | Holder::Graph | Holder::Vacated => None,
         })
     }
 }

@@ -104,12 +104,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Gives an arena back that is in no space. If the device refuses it is in the hub again, and
     /// idle.
-    fn give_arena_back(&self, arena: &Arena<D>, failure: &mut Option<Failed<D>>) -> bool {
+    pub(super) fn give_arena_back(
+        &self,
+        arena: &Arena<D>,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
         let given_back = self.give_back(&arena.range, arena.size_bytes);
         let is_gone = matches!(given_back, Ok(true));
         self.with_books(|books| {
             if is_gone {
                 books.arenas.remove(arena.origin_bytes);
+                books.vacating.forget(arena.origin_bytes);
             } else {
                 books.arenas.replace(arena.claimed(Claim::Nothing));
                 self.shared.add_to_hub(arena.stretch);
@@ -176,7 +181,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether nothing of an arena in the hub waits for work.
-    fn is_clean(books: &Books<D>, arena: &Arena<D>) -> bool {
+    pub(super) fn is_clean(books: &Books<D>, arena: &Arena<D>) -> bool {
         books.stains.of(arena.stretch).all(|stain| books.sources.is_done(&stain))
     }
 
@@ -203,6 +208,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.is_capturing() {
             return Trimmed { released_bytes: 0, pending_bytes: self.pending_bytes(keep_bytes) };
         }
+        // Memory of arenas that are vacated is as free as any.
+        self.end_vacating();
         self.close(|_| true, failure);
         self.poll(failure);
         if wait {

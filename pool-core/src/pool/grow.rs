@@ -26,6 +26,15 @@ pub(super) struct Wanted {
     pub(super) bytes: u64,
     pub(super) least_bytes: u64,
     pub(super) kind: Kind,
+    /// Whether somebody waits for it: then what others of a budget have borrowed is called in.
+    pub(super) is_needed: bool,
+}
+
+impl Wanted {
+    /// So many bytes, no less.
+    pub(super) fn exactly(bytes: u64, kind: Kind) -> Self {
+        Self { bytes, least_bytes: bytes, kind, is_needed: true }
+    }
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -171,7 +180,7 @@ impl<D: Device> Books<D> {
         } else {
             (step_bytes, if base_bytes > 0 { Kind::Base } else { Kind::Step })
         };
-        Wanted { bytes, least_bytes: need_bytes, kind }
+        Wanted { bytes, least_bytes: need_bytes, kind, is_needed: true }
     }
 }
 

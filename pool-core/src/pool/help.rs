@@ -11,6 +11,7 @@ use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
 use super::sources::Joined;
 use super::stream::StreamId;
+use super::tenant::remedy_of;
 use crate::device::Device;
 use crate::range::{AllocError, Block, Request};
 use crate::sync::pause;
@@ -95,6 +96,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.take_due() {
             self.drain(&mut failure);
         }
+        self.make_way(true, &mut failure);
         let own = self.space_for(asker)?;
         let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
@@ -105,6 +107,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(block);
         }
         let mut appeals = MOST_APPEALS;
+        let mut made_way = false;
         loop {
             // What a step changes may help one that came before it: so as often as a round changes
             // anything, and no second call would find more.
@@ -121,6 +124,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     // What they have in their hands is looked for once they have given it.
                     pause();
                 }
+            }
+            if self.is_pressed() && !core::mem::replace(&mut made_way, true) {
+                // Else a second call would find given back what this one could have.
+                self.make_way_at_last(&mut plea.failure);
+                continue;
             }
             let shortage = self.shortage(&plea);
             let before = self.free_bytes_anywhere();
@@ -178,10 +186,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let used = self.shared.used_bytes();
         let (short, tight) = self.with_books(|books| {
             let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes);
-            let tight = books.limit_bytes.is_some_and(|limit| grown > limit);
+            let tight = self.most_bytes(books).is_some_and(|most| grown > most);
             let several = books.streams.len() > 1;
             let short = tight && several && !books.plenty.review(used, books.reserved_bytes);
-            (short, tight)
+            // What is to be given back lies together, too.
+            (short || self.is_pressed(), tight)
         });
         if short != self.is_shared() {
             self.set_shared(short);
@@ -292,7 +301,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Bytes in spaces and caches that are not given out.
-    fn free_bytes_anywhere(&self) -> u64 {
+    pub(super) fn free_bytes_anywhere(&self) -> u64 {
         let reserved = self.with_books(|books| books.reserved_bytes);
         reserved.saturating_sub(self.shared.stats().live_bytes)
     }
@@ -336,10 +345,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         let size_bytes = plea.request.size_bytes;
         let is_unplaced = self.with_books(|books| books.arenas.place(size_bytes, 0).is_none());
+        let tenancy = self.seat.as_ref().map(|seat| seat.stats());
         let remedy =
             if !captures.is_empty() && stats.deferred_bytes + stats.free_bytes >= size_bytes {
                 Remedy::EndCapture
-            } else if stats.free_bytes >= size_bytes {
+            } else if stats.free_bytes.saturating_sub(self.withheld_bytes()) >= size_bytes {
                 Remedy::Defragment
             } else if limit_bytes
                 .is_some_and(|limit| limit < stats.reserved_bytes.saturating_add(size_bytes))
@@ -348,7 +358,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             } else if is_unplaced {
                 Remedy::MoreAddresses
             } else {
-                Remedy::FreeMemory
+                tenancy.and_then(|tenancy| remedy_of(&tenancy, size_bytes)).unwrap_or_default()
             };
         Shortage {
             size_bytes,
@@ -358,9 +368,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             free_bytes: stats.free_bytes,
             deferred_bytes: stats.deferred_bytes,
             by_stream,
-            largest_free_bytes: self.shared.largest_free_bytes(),
+            largest_free_bytes: self.largest_free_bytes(),
             reserved_bytes: stats.reserved_bytes,
             limit_bytes,
+            tenancy,
             captures,
             remedy,
         }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
 use super::books::{Books, Holder};
+use super::budget::Seat;
 use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
@@ -13,6 +14,7 @@ use super::policy::{CoolDown, Preallocation};
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
+use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::range::{RangeConfig, Shape, Spans};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
@@ -20,6 +22,9 @@ use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
 /// The space of requests that name no stream.
 pub(super) const CLEAN: Owner = Owner(1);
+
+/// The space of what a tenant of a budget is about to give back.
+const VACATED: Owner = Owner(2);
 
 /// Something is captured.
 const CAPTURING: u32 = 1;
@@ -31,6 +36,8 @@ const DUE: u32 = 1 << 2;
 const SHARED: u32 = 1 << 3;
 /// Freed blocks rest. An allocation can be a hit nevertheless.
 const COOLING: u32 = 1 << 4;
+/// Others need what was borrowed: it is given back by the calls that come.
+const PRESSED: u32 = 1 << 6;
 
 /// Offsets for a device that does not say how much memory it has.
 const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
@@ -42,6 +49,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) shared: SharedAllocator<T>,
     pub(super) shared_config: SharedConfig,
     pub(super) on_shortage: Option<OnShortage>,
+    /// Its place at a budget, if it shares one.
+    pub(super) seat: Option<Seat>,
     /// What keeps calls off the way of a hit.
     mode: AtomicU32,
     /// The number of the stream that each space is of, for hits; zero: of none.
@@ -65,7 +74,9 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let PoolConfig { settings, on_shortage } = config;
+        let PoolConfig { settings, on_shortage, tenancy } = config;
+        let seat = tenancy.map(|account| Seat::take(account).ok_or(PoolError::TenancyTaken));
+        let seat = seat.transpose()?;
         let capabilities = device.capabilities();
         let memory = if capabilities.contains(Capabilities::MEMORY) {
             match device.memory() {
@@ -110,12 +121,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
             *holder = Holder::Clean;
         }
+        if seat.is_some() {
+            books.set_holder(VACATED, Holder::Vacated);
+            books.vacating = Vacating::with_space(VACATED);
+        }
         let inner = Self {
             device: Arc::new(Port::new(device)),
             capabilities,
             shared,
             shared_config,
             on_shortage,
+            seat,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
             addresses: Addresses::new(space_bytes)?,
@@ -188,6 +204,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.mode.fetch_or(COOLING, Ordering::AcqRel);
         } else {
             self.mode.fetch_and(!COOLING, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the pool owes a budget memory that it has not given back yet.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & PRESSED != 0
+    }
+
+    pub(super) fn set_pressed(&self, pressed: bool) {
+        if pressed {
+            self.mode.fetch_or(PRESSED, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!PRESSED, Ordering::AcqRel);
         }
     }
 

@@ -14,6 +14,8 @@
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
 //! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
 //! | `movable`, `migrate` | buffers that may be moved, and how they are moved together |
+//! | [`budget`], `tenant`, `vacate` | several pools on one device, and what one owes the others |
+//! | `floor`, `release` | free memory that others on the device need |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
 //! | `verify`, `end` | checks, and the pool's end |
@@ -45,6 +47,7 @@ mod allocator;
 mod arenas;
 mod asker;
 mod books;
+pub mod budget;
 mod calls;
 mod capture;
 mod config;
@@ -55,6 +58,7 @@ mod end;
 mod error;
 mod extend;
 mod fence;
+mod floor;
 mod free;
 mod gather;
 mod giveback;
@@ -71,6 +75,7 @@ mod parcel;
 mod plenty;
 pub mod policy;
 mod reclaim;
+mod release;
 mod sabotage;
 mod sources;
 mod stains;
@@ -78,7 +83,9 @@ mod stats;
 mod stream;
 mod streams;
 mod tags;
+mod tenant;
 mod upkeep;
+mod vacate;
 mod verify;
 mod waits;
 

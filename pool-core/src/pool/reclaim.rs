@@ -196,6 +196,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.shared.put_back(block);
             }
         }
+        self.withhold(books);
         books.has_rested()
     }
 

@@ -24,7 +24,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn tick(&self) -> Result<Reclaimed, PoolError<D::Error>> {
         let mut failure = None;
         let reclaimed = self.take_back(&mut failure)?;
+        self.keep_share(&mut failure);
         self.give_back_idle(self.counters.last_tick(), &mut failure);
+        self.keep_floor(&mut failure);
         self.grow_ahead(&mut failure);
         check(failure, reclaimed)
     }
@@ -81,8 +83,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
     }
 
     /// What is to be done now and then, off the way of requests: reads the device's clock, takes
-    /// back what is done, gives back what is idle as [`Reclaim`](crate::policy::Reclaim) says, and
-    /// grows [ahead of need](crate::policy::Ahead).
+    /// back what is done, gives others of its [budget](crate::budget::Budget) what it owes them,
+    /// gives back what is idle as [`Reclaim`](crate::policy::Reclaim) says, the floor of free memory
+    /// included, and grows [ahead of need](crate::policy::Ahead).
     ///
     /// # Errors
     ///

@@ -71,6 +71,16 @@ impl<D: Device, T: Threads> Pool<D, T> {
             if reserved != books.reserved_bytes {
                 return fault("reserved bytes miscounted", reserved);
             }
+            if let Some(seat) = &inner.seat
+                && seat.stats().reserved_bytes != reserved
+            {
+                return fault("the budget has other bytes reserved", seat.stats().reserved_bytes);
+            }
+            let vacated =
+                books.vacating.space().map_or(0, |space| inner.shared.use_of(space).owned_bytes);
+            if vacated != shape.bytes(books.vacating.granules()) {
+                return fault("bytes of vacated arenas miscounted", vacated);
+            }
             if (books.in_hand_blocks, books.in_hand_bytes, books.in_transit_bytes) != (0, 0, 0) {
                 return fault("something was left in a thread's hands", books.in_hand_blocks);
             }

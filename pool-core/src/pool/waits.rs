@@ -76,7 +76,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.wait_for(fences, failure);
     }
 
-    fn wait_for(&self, fences: Vec<Shared<D>>, failure: &mut Option<Failed<D>>) {
+    pub(super) fn wait_for(&self, fences: Vec<Shared<D>>, failure: &mut Option<Failed<D>>) {
         for fence in fences {
             match self.wait_on_host(&fence) {
                 Ok(true) => self.settle(core::slice::from_ref(&fence)),

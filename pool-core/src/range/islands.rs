@@ -5,6 +5,8 @@
 //! alignments mean the same in all of them, but its chain of pieces ends where an island ends:
 //! nothing merges across. The lender keeps a lent stretch as one live block of its own.
 
+use alloc::vec::Vec;
+
 use super::allocator::{Free, OffsetAllocator};
 use super::block::{Block, Piece};
 use super::buddies::order_of;
@@ -296,6 +298,37 @@ impl<S: Storage> OffsetAllocator<S> {
         Some((node, self.stretch_of(&block)))
     }
 
+    /// Takes every free run of an island out of what this range serves from, as if it were lent:
+    /// the nodes and where they lie, in `taken`, which has to have room for them; what finds none
+    /// there stays.
+    pub(crate) fn lend_free_of(&mut self, island: Stretch, taken: &mut Vec<(u32, Stretch)>) {
+        self.gather();
+        let Free::Runs(runs, _) = &mut self.free else { return };
+        let generation = self.generation.bits() | LENT;
+        let mut at = self.table.head_at(island.start);
+        while at != NONE {
+            let piece = *self.table.storage.node(at);
+            let node = core::mem::replace(&mut at, piece.after());
+            if piece.state() != State::Free || taken.try_reserve(1).is_err() {
+                continue;
+            }
+            runs.unindex(&mut self.table.storage, node);
+            self.table.storage.node_mut(node).make_live(generation);
+            taken.push((node, Stretch { start: piece.start, len: piece.len() }));
+            self.books.live_granules += piece.len();
+            self.books.live_blocks += 1;
+        }
+        self.rebase_peak_at_least();
+    }
+
+    /// Granules of an island's free runs.
+    pub(crate) fn free_granules_of(&mut self, island: Stretch) -> u64 {
+        self.gather();
+        let pieces = self.table.chain_from(self.table.head_at(island.start));
+        let pieces = pieces.map(|piece| self.table.storage.node(piece));
+        pieces.filter(|piece| piece.state() == State::Free).map(Node::len).sum()
+    }
+
     /// Makes a part of a lent stretch free again. The part lies in it. An error changes nothing.
     pub(crate) fn take_back(&mut self, node: u32, part: Stretch) -> Result<Rest, Metadata> {
         let Free::Runs(runs, _) = &mut self.free else {
@@ -477,6 +510,32 @@ mod tests {
         islands.free(block.handle()).unwrap();
         islands.verify().unwrap();
         assert_eq!(islands.longest_run(), 600);
+    }
+
+    #[test]
+    fn what_is_free_of_an_island_is_lent_and_nothing_else() {
+        let mut range = OffsetAllocator::of_islands(&config().spans(Spans::Off)).unwrap();
+        range.adopt(Stretch { start: 0, len: 100 }).unwrap();
+        range.adopt(Stretch { start: 100, len: 50 }).unwrap();
+        let mut get = |granules: u64| range.serve(&Request::new(granules * 256)).unwrap().unwrap();
+        let (whole, first, second) = (get(50), get(30), get(20));
+        range.free(first.handle()).unwrap();
+        assert_eq!(range.free_granules_of(Stretch { start: 0, len: 100 }), 80);
+        let mut taken = Vec::new();
+        range.lend_free_of(Stretch { start: 0, len: 100 }, &mut taken);
+        range.verify().unwrap();
+        let stretches: Vec<Stretch> = taken.iter().map(|&(_, stretch)| stretch).collect();
+        let parts = [Stretch { start: 0, len: 30 }, Stretch { start: 50, len: 50 }];
+        assert_eq!(stretches, parts);
+        assert!(range.serve(&Request::new(256)).unwrap().is_none(), "nothing else is free");
+        range.free(second.handle()).unwrap();
+        range.free(whole.handle()).unwrap();
+        assert_eq!(range.free_granules_of(Stretch { start: 100, len: 50 }), 50);
+        for (node, stretch) in taken {
+            range.take_back(node, stretch).unwrap();
+        }
+        range.verify().unwrap();
+        assert!(range.take_island(Stretch { start: 0, len: 100 }));
     }
 
     #[test]

@@ -200,6 +200,12 @@ impl<S: Tables> Table<S> {
         })
     }
 
+    /// The first piece of the island that begins at a granule, or `NONE`.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn head_at(&self, start: u32) -> u32 {
+        self.heads().find(|&head| self.storage.node(head).start == start).unwrap_or(NONE)
+    }
+
     /// A piece and those behind it.
     pub(crate) fn chain_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = first;

@@ -113,6 +113,24 @@ impl Shard {
         }
     }
 
+    /// Lends every free run of an island of the range, as far as there is room to note them.
+    pub(crate) fn lend_free_of(&mut self, island: Stretch, stretches: &mut Vec<Stretch>) {
+        let mut taken = Vec::new();
+        self.range.lend_free_of(island, &mut taken);
+        for (node, stretch) in taken {
+            if self.lent.try_reserve(1).is_err() || stretches.try_reserve(1).is_err() {
+                // It was free just now: that takes no metadata.
+                let returned = self.range.take_back(node, stretch);
+                debug_assert!(returned.is_ok(), "a free run is nobody's");
+                continue;
+            }
+            let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
+            self.lent.insert(place, (stretch.start, node));
+            self.lent_granules += stretch.len;
+            stretches.push(stretch);
+        }
+    }
+
     /// Lends what a live block outside spans has, under whose handle nobody finds it any more.
     pub(crate) fn lend_live(&mut self, handle: Handle) -> Option<Stretch> {
         self.lent.try_reserve(1).ok()?;

@@ -322,6 +322,18 @@ impl<T: Threads> SharedAllocator<T> {
         self.inner().centre.lock(RANGE).split_lent(at)
     }
 
+    /// Takes all free runs of an arena out of the hub, to be given to a space or back, as far as there
+    /// is room to note them.
+    pub(crate) fn take_free_of(&self, arena: Stretch, stretches: &mut Vec<Stretch>) {
+        self.inner().centre.lock(RANGE).lend_free_of(arena, stretches);
+    }
+
+    /// Bytes of an arena that are free in the hub, outside spans.
+    pub(crate) fn free_bytes_of(&self, arena: Stretch) -> u64 {
+        let granules = self.inner().centre.lock(RANGE).range.free_granules_of(arena);
+        self.shape().bytes(granules)
+    }
+
     /// Takes a free stretch that serves a request out of a space.
     pub(crate) fn take_stretch(
         &self,

@@ -4,6 +4,7 @@ mod advice;
 mod affinity;
 mod cool_down;
 mod decay;
+mod floor;
 mod growth;
 mod migration;
 mod preallocation;

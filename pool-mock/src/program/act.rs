@@ -7,7 +7,7 @@ use pool_core::{On, PoolError, StreamId, Tag};
 use super::blocks::Wanted;
 use super::finding::Fault;
 use super::operation::{Operation, Where};
-use super::run::{Run, pacing, reclaim};
+use super::run::{Run, pacing, quota, reclaim};
 use super::world::Stream;
 use super::{platform, turns};
 use crate::device::{SimError, SimStream, StreamKind};
@@ -204,6 +204,11 @@ impl Run {
             }
             Operation::SetLimit { limit_bytes } => {
                 self.world().limit_bytes = limit_bytes;
+                if let Some(tenancy) = &self.tenancy {
+                    return tenancy.set_share(quota(limit_bytes)).map_err(|error| {
+                        Fault::Unexpected { call: "set_share", error: error.to_string() }
+                    });
+                }
                 ("set_limit", self.pool.set_limit(limit_bytes))
             }
             Operation::SetQuota { tag, quota_bytes } => {

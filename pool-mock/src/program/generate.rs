@@ -88,6 +88,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
     Shape {
         initial_bytes: initial_bytes.min(limit_bytes.unwrap_or(u64::MAX)),
         limit_bytes,
+        is_tenant: cache / 4 % 4 == 1,
         arena_bytes,
         cache_bytes: [0, 16 << 10, 64 << 10, 256 << 10][usize::from(cache % 4)],
         deferred: match deferred % 4 {

@@ -12,6 +12,8 @@ pub struct Shape {
     pub initial_bytes: u64,
     /// The most it may have.
     pub limit_bytes: Option<u64>,
+    /// Whether that is its quota of a budget.
+    pub is_tenant: bool,
     /// The least that it takes at a time.
     pub arena_bytes: u64,
     /// What one thread's cache keeps.

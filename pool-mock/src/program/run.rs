@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pool_core::budget::{Budget, Share, Tenancy};
 use pool_core::device::{Call, Capabilities};
 use pool_core::policy::{Ahead, CoolDown, Decay, Growth, Idle, Reclaim};
 use pool_core::{Pool, PoolConfig, PoolError};
@@ -90,6 +91,8 @@ pub(super) type Answer<T> = Result<T, PoolError<SimError>>;
 pub(super) struct Run {
     pub(super) device: SimDevice,
     pub(super) pool: Pool<SimDevice, ProgramThreads>,
+    /// Whose quota the pool's limit is, if it has one.
+    pub(super) tenancy: Option<Tenancy<ProgramThreads>>,
     world: Mutex<World>,
     tally: Mutex<Tally>,
     /// Calls of the device in this step.
@@ -243,7 +246,11 @@ impl Run {
             .cache_bytes(shape.cache_bytes)
             .address_bytes(ADDRESS_BYTES)
             .reclaim(reclaim(shape, shape.cool_down));
-        if let Some(limit_bytes) = shape.limit_bytes {
+        let budget = Budget::<ProgramThreads>::on_platform(u64::MAX);
+        let tenancy = budget.tenant(quota(shape.limit_bytes)).ok().filter(|_| shape.is_tenant);
+        if let Some(tenancy) = &tenancy {
+            config = config.tenancy(tenancy);
+        } else if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
         }
         let pool = Pool::on_platform(device.clone(), config);
@@ -258,6 +265,7 @@ impl Run {
         let run = Self {
             device,
             pool,
+            tenancy,
             world: Mutex::new(World {
                 limit_bytes: shape.limit_bytes,
                 ceiling_bytes: u64::MAX,
@@ -511,4 +519,9 @@ pub(super) fn pacing(pace: Pace) -> Pacing {
         Pace::Lag(items) => Pacing::Lag(items.into()),
         Pace::Random(seed) => Pacing::Random(seed.into()),
     }
+}
+
+/// A tenant's share that allows what a limit does.
+pub(super) fn quota(limit_bytes: Option<u64>) -> Share {
+    Share::borrowing(limit_bytes.unwrap_or(u64::MAX))
 }
