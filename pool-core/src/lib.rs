@@ -66,8 +66,8 @@ pub use device::Device;
 pub use pool::policy;
 #[cfg(feature = "alloc")]
 pub use pool::{
-    Cause, Deferred, DeviceError, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Reclaimed,
-    Remedy, Shortage, StreamId, Tag, Trimmed,
+    Advice, Cause, Deferred, DeviceError, Evidence, GraphId, On, Pool, PoolConfig, PoolError,
+    PoolStats, Reason, Reclaimed, Remedy, Shortage, StreamId, Tag, TagPeak, Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
@@ -77,4 +77,4 @@ pub use range::{
     SpanExtent, Spans, Storage, VerifyError, Visits,
 };
 #[cfg(feature = "alloc")]
-pub use threads::{Cache, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
+pub use threads::{Cache, ClassUse, Owner, SharedAllocator, SharedConfig, SharedStats, Work};

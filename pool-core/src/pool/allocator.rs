@@ -480,7 +480,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let served = self.help(&asker, request);
         let block = match served {
-            Ok(block) => block,
+            Ok(block) => {
+                self.note_use();
+                block
+            }
             Err(error) => {
                 self.tags_credit(tag, request.size_bytes);
                 return Err(error);

@@ -114,6 +114,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
+    /// From so many bytes reserved on memory is short, as it is at the limit.
+    pub(crate) short_from_bytes: Option<u64>,
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
@@ -151,6 +153,7 @@ impl<D: Device> Books<D> {
             reserved_bytes: 0,
             peak_reserved_bytes: 0,
             limit_bytes: settings.limit_bytes,
+            short_from_bytes: settings.short_from_bytes,
             growth: settings.growth,
             reclaim: settings.reclaim,
             plenty: Plenty::default(),

@@ -29,7 +29,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if size_bytes == 0 || self.reserve(size_bytes, size_bytes).is_none() {
             return Ok(());
         }
-        if self.add_arena(size_bytes, HUB)? { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
+        if !self.add_arena(size_bytes, HUB)? {
+            return Err(PoolError::OutOfHostMemory);
+        }
+        self.counters.kept.initial_bytes.add_shared(size_bytes);
+        Ok(())
     }
 
     /// Sets bytes aside that the limit allows: as many as wanted, at least so many. None if it
@@ -150,25 +154,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
             plea.again = true;
             return true;
         }
+        let before = self.before_growth();
         let grown = loop {
-            let Some(bytes) = self.reserve(wanted, need) else { break false };
+            let Some(bytes) = self.reserve(wanted, need) else { break None };
             // Better not asked of the device than given back.
             if self.with_books(|books| books.arenas.place(bytes, 0)).is_none() {
                 self.unreserve(bytes);
-                break false;
+                break None;
             }
             let added = self.add_arena(bytes, space);
             match plea.note(added) {
-                Some(true) => break true,
+                Some(true) => break Some(bytes),
                 None if bytes > need && !self.is_poisoned() => wanted = (bytes / 2).max(need),
-                Some(false) | None => break false,
+                Some(false) | None => break None,
             }
         };
         self.end_growth(me);
-        if grown {
+        if let Some(bytes) = grown {
             self.counters.growths.add_shared(1);
+            self.note_growth(&before, bytes, Some(need));
         }
-        grown
+        grown.is_some()
     }
 
     /// Waits for an arena that another thread is getting, which may be enough for this one too.

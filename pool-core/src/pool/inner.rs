@@ -9,7 +9,7 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
-use super::policy::Preallocation;
+use super::policy::{Preallocation, Settings};
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
@@ -49,6 +49,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) tags: Tags<T>,
     pub(super) books: T::Lock<Books<D>>,
     pub(super) counters: Counters,
+    /// As the pool was made.
+    pub(super) settings: Settings,
 }
 
 /// A call of the device that failed, for now.
@@ -121,6 +123,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             tags: Tags::new(),
             books: Lock::new(books),
             counters: Counters::default(),
+            settings,
         };
         if first_bytes > 0 && !matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
             inner.preallocate(first_bytes)?;

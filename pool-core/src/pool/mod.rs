@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `allocator`, `streams`, `capture`, `upkeep`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
 //! | [`policy`] | what programs choose, as plain data |
+//! | `advice` | what a run tells the next one, and what is kept for it |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
@@ -36,6 +37,7 @@
     reason = "a hit is a few dozen instructions, which calls would double"
 )]
 
+mod advice;
 mod allocator;
 mod arenas;
 mod asker;
@@ -69,6 +71,7 @@ mod upkeep;
 mod verify;
 mod waits;
 
+pub use advice::{Advice, Evidence, Reason, TagPeak};
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};

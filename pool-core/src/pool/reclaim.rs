@@ -48,6 +48,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     books.enter(parcel);
                 }
             }
+            self.note_deferred(books);
         });
     }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Pool;
+use super::advice::Kept;
 use super::inner::Inner;
 use crate::device::Device;
 use crate::sync::Counter;
@@ -42,6 +43,7 @@ impl DeviceCalls {
 /// How long blocks waited from their free until they were free, where there is a clock or
 /// [`tick_at`](Pool::tick_at) was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Latency {
     /// Parcels of blocks that waited together.
@@ -82,8 +84,14 @@ pub struct PoolStats {
     pub calls: DeviceCalls,
     /// Stretches that went from one stream to another behind a fence.
     pub steals: u64,
+    /// Taken from the device before anyone asked.
+    pub initial_bytes: u64,
     /// Arenas added after the start.
     pub growths: u64,
+    /// Their bytes.
+    pub growth_bytes: u64,
+    /// How long the device took for them; zero on one without a clock.
+    pub growth_time: Duration,
     /// From free to reuse, of blocks that had to wait.
     pub latency: Latency,
     /// What the layer of threads did.
@@ -101,6 +109,7 @@ pub(super) struct Counters {
     pub(super) frees: Counter,
     pub(super) steals: Counter,
     pub(super) growths: Counter,
+    pub(super) kept: Kept,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
     parcels: Counter,
@@ -129,7 +138,7 @@ impl Counters {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -166,7 +175,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 frees: counters.frees.get(),
             },
             steals: counters.steals.get(),
+            initial_bytes: counters.kept.initial_bytes.get(),
             growths: counters.growths.get(),
+            growth_bytes: counters.kept.growth_bytes.get(),
+            growth_time: Duration::from_nanos(counters.kept.growth_nanoseconds.get()),
             latency: Latency {
                 parcels: counters.parcels.get(),
                 total: Duration::from_nanos(counters.waited.get()),
@@ -215,6 +227,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn reset_peak(&self) {
         let inner = self.inner();
         inner.shared.reset_peak();
+        inner.counters.kept.reset_peaks();
+        inner.tags.reset_peaks();
         inner.with_books(|books| books.peak_reserved_bytes = books.reserved_bytes);
     }
 }
