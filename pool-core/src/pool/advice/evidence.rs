@@ -34,6 +34,8 @@ pub struct Evidence {
     pub growth_time: Duration,
     /// How often it grew for a request though as many bytes were free.
     pub scattered_growths: u64,
+    /// Stretches that went from one stream to another behind a fence.
+    pub steals: u64,
     /// Blocks that had to wait when they were freed.
     pub deferred_blocks: u64,
     /// How often the queue of those was drained because it was full.

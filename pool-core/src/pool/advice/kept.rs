@@ -124,6 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             growth_bytes: stats.growth_bytes,
             growth_time: stats.growth_time,
             scattered_growths: kept.scattered_growths.get(),
+            steals: stats.steals,
             deferred_blocks: kept.deferred_blocks.get(),
             drains: kept.drains.get(),
             latency: stats.latency,

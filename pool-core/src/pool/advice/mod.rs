@@ -70,8 +70,8 @@ impl Advice {
     ///
     /// let evidence = Evidence { peak_bytes: 1000 << 20, peak_reserved_bytes: 1600 << 20, ..Evidence::default() };
     /// let advice = Advice::of(Settings::default(), evidence);
-    /// // What was needed, and 30 % for what lies between blocks.
-    /// assert_eq!(advice.settings.preallocation, Preallocation::Bytes(1300 << 20));
+    /// // What was needed, and a third for what lies between blocks.
+    /// assert_eq!(advice.settings.preallocation, Preallocation::Bytes(1330 << 20));
     /// ```
     #[must_use]
     pub fn of(settings: Settings, evidence: Evidence) -> Self {

@@ -45,6 +45,8 @@ pub enum Reason {
         to_bytes: u64,
         /// How often the pool grew though as many bytes were free.
         scattered_growths: u64,
+        /// How often a stream took memory of another.
+        steals: u64,
         /// The most streams at once.
         streams: u64,
     },
@@ -141,7 +143,7 @@ impl fmt::Display for Reason {
                 Start(from),
                 Human(peak_bytes),
             ),
-            Self::ShortFrom { from_bytes, to_bytes, scattered_growths, streams } => {
+            Self::ShortFrom { from_bytes, to_bytes, scattered_growths, steals, streams } => {
                 write!(f, "short_from_bytes: {} instead of ", Human(to_bytes))?;
                 match from_bytes {
                     Some(bytes) => write!(f, "{}", Human(bytes))?,
@@ -149,8 +151,8 @@ impl fmt::Display for Reason {
                 }
                 write!(
                     f,
-                    ", since the pool grew {scattered_growths} times though as much was free, \
-                     scattered over {streams} streams"
+                    ", since the pool grew {scattered_growths} times though as much was free, and \
+                     {streams} streams took memory of each other {steals} times"
                 )
             }
             Self::Steps { from_bytes, to_bytes, start_bytes, growths } => write!(
@@ -256,10 +258,11 @@ mod tests {
                     from_bytes: None,
                     to_bytes: 1 << 20,
                     scattered_growths: 3,
+                    steals: 9,
                     streams: 4,
                 },
                 "short_from_bytes: 1 MiB instead of none, since the pool grew 3 times though as \
-                 much was free, scattered over 4 streams",
+                 much was free, and 4 streams took memory of each other 9 times",
             ),
             (
                 Reason::Steps {
