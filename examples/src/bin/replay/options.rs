@@ -65,7 +65,7 @@ pub(crate) struct Options {
     ///
     /// Values that it does not name are the defaults; names that no value has are refused.
     #[arg(long, value_name = "FILE", requires = "pool", value_parser = config_file)]
-    #[arg(conflicts_with_all = ["limit", "cache_bytes", "granule"])]
+    #[arg(conflicts_with_all = ["limit", "cache_bytes", "granule", "shared"])]
     config: Option<Settings>,
 
     /// With --pool, replay twice: print the configuration that a first run recommends, and why, and
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     /// Each run is three passes of the program on one pool, the cold one and two warm ones. With
     /// --find-capacity, what is reserved is compared with the smallest limit that serves every
     /// request, else with the most that is live at once.
-    #[arg(long, requires = "pool")]
+    #[arg(long, requires = "pool", conflicts_with = "shared")]
     pub(crate) advise: bool,
 
     /// With --pool, how late the device runs: idle (only when the host waits), lag:N (each stream

@@ -12,7 +12,10 @@ const STEPS_IN_START: u64 = 16;
 
 /// Growth ahead of need begins no nearer than this to what is expected to be in use, in
 /// hundredths of the start.
-const LEAST_DISTANCE_PERCENT: u64 = 5;
+const LEAST_DISTANCE_PERCENT: u64 = 10;
+
+/// Where it begins is a multiple of this.
+const STEP_PERCENT: u64 = 5;
 
 /// And no nearer to the end than this.
 const MOST_PERCENT: u64 = 95;
@@ -52,7 +55,7 @@ pub(super) fn begin_later(
     if from >= expected + LEAST_DISTANCE_PERCENT || from >= MOST_PERCENT {
         return None;
     }
-    let halfway = u64::midpoint(expected, 100).next_multiple_of(LEAST_DISTANCE_PERCENT);
+    let halfway = u64::midpoint(expected, 100).next_multiple_of(STEP_PERCENT);
     // All are 100 at most.
     let to_percent = halfway.min(MOST_PERCENT) as u8;
     advised.growth.ahead = Some(Ahead { from_percent: to_percent, ..ahead });
