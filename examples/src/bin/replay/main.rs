@@ -9,6 +9,8 @@ mod advise;
 mod bare;
 mod job;
 mod options;
+mod plan;
+mod plan_table;
 mod pool;
 mod pool_row;
 mod pool_table;
@@ -35,7 +37,9 @@ use self::{
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let ran = if options.advise {
+    let ran = if options.plan {
+        plan(&options)
+    } else if options.advise {
         advise(&options)
     } else if options.pool {
         run_on_pools(&options)
@@ -98,6 +102,36 @@ fn run(options: &Options) -> io::Result<bool> {
     progress.finish();
     if !options.json && !rows.is_empty() {
         writeln!(out, "{}", table::of(&rows))?;
+    }
+    Ok(all_well)
+}
+
+/// Replays all traces by plans of themselves; false if any was damaged or any request refused.
+fn plan(options: &Options) -> io::Result<bool> {
+    let traces = options.traces();
+    let progress = Progress::new(traces.len());
+    let mut out = io::stdout().lock();
+    let mut rows = Vec::new();
+    let mut all_well = true;
+    for path in &traces {
+        progress.show(&format!("planning {}", path.display()));
+        match plan::row(path, options, &progress) {
+            Ok(row) => {
+                if options.json {
+                    progress.suspend(|| writeln!(out, "{}", row.json()))?;
+                }
+                rows.push(row);
+            }
+            Err(error) => {
+                all_well = false;
+                complain(&progress, path, &*error);
+            }
+        }
+        progress.advance(1);
+    }
+    progress.finish();
+    if !options.json && !rows.is_empty() {
+        writeln!(out, "{}", plan_table::of(&rows))?;
     }
     Ok(all_well)
 }

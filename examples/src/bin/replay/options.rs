@@ -77,6 +77,25 @@ pub(crate) struct Options {
     #[arg(long, requires = "pool", conflicts_with = "shared")]
     pub(crate) advise: bool,
 
+    /// Place each block by a plan that is made of the trace: the largest first, each where nothing
+    /// else is for as long as it lives
+    ///
+    /// Says what the plan needs beside what best fit does (with --find-capacity the smallest range,
+    /// else what it reached in a roomy one), what it needs if the program departs from the trace,
+    /// and what time an operation takes.
+    #[arg(long, conflicts_with_all = ["many", "capacity", "placement"])]
+    pub(crate) plan: bool,
+
+    /// With --plan, how many of a hundred requests depart from the trace: another size, one less, or
+    /// one more
+    #[arg(long, value_name = "PERCENT", default_value = "1,5,20", requires = "plan")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) perturb: Vec<u32>,
+
+    /// With --plan, chooses the departures
+    #[arg(long, default_value_t = 1, requires = "plan")]
+    pub(crate) seed: u64,
+
     /// With --pool, how late the device runs: idle (only when the host waits), lag:N (each stream
     /// lags by N of its own pieces of work), eager, or random:SEED
     #[arg(long, value_name = "PACING", default_value = "idle,lag:64", requires = "pool")]
