@@ -64,8 +64,9 @@ pub mod threads;
 pub use device::Device;
 #[cfg(feature = "alloc")]
 pub use pool::{
-    Cause, Deferred, DeviceError, GraphId, Movable, MovableGuard, On, Pool, PoolConfig, PoolError,
-    PoolStats, Reclaimed, Remedy, Shortage, StreamId, Tag, Trimmed,
+    Advice, Cause, Deferred, DeviceError, Evidence, GraphId, Movable, MovableGuard, On, Pool,
+    PoolConfig, PoolError, PoolStats, Reason, Reclaimed, Remedy, Shortage, StreamId, Tag, TagPeak,
+    Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use pool::{budget, policy};
@@ -77,4 +78,4 @@ pub use range::{
     SpanExtent, Spans, Storage, VerifyError, Visits,
 };
 #[cfg(feature = "alloc")]
-pub use threads::{Cache, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
+pub use threads::{Cache, ClassUse, Owner, SharedAllocator, SharedConfig, SharedStats, Work};

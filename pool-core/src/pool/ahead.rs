@@ -44,6 +44,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let least_bytes = bytes.min(WINDOW_BYTES);
         let wanted = Wanted { bytes, least_bytes, kind: Kind::Step, is_needed: false };
         let mut refused = None;
+        let before = self.before_growth();
         let order = self.with_books(|books| books.growth.order);
         let grown = order.into_iter().any(|way| match way {
             Way::InPlace => self.extend_by(wanted, &mut refused),
@@ -52,7 +53,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         self.end_growth(me);
         if grown {
-            self.counters.growths.add_shared(1);
+            self.note_growth(&before, None);
             self.counters.growths_ahead.add_shared(1);
         } else {
             // A device that has no more is not asked again before something has changed.
@@ -83,6 +84,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // What the limit has no room for is not left for later.
             books.left_to_warm_bytes = bytes - reserved_bytes;
         });
+        self.counters.kept.initial_bytes.add_shared(reserved_bytes);
         match failure {
             Some(failed) if !taken => Err(failed.into()),
             _ => Ok(self.warmed(reserved_bytes)),

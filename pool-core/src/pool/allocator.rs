@@ -499,6 +499,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let block = match served {
             Ok(block) => {
                 self.note_usual(request);
+                self.note_need();
                 block
             }
             Err(error) => {

@@ -128,6 +128,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
     pub(crate) preallocation: Preallocation,
+    /// From so many bytes reserved on memory is short, as it is at the limit.
+    pub(crate) short_from_bytes: Option<u64>,
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
@@ -184,6 +186,7 @@ impl<D: Device> Books<D> {
             peak_reserved_bytes: 0,
             limit_bytes: settings.limit_bytes,
             preallocation: settings.preallocation,
+            short_from_bytes: settings.short_from_bytes,
             growth: settings.growth,
             reclaim: settings.reclaim,
             plenty: Plenty::default(),

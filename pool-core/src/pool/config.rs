@@ -72,6 +72,14 @@ impl PoolConfig {
         self
     }
 
+    /// From so many bytes on that the pool has of the device, memory is short: see
+    /// [`Settings::short_from_bytes`].
+    #[must_use]
+    pub fn short_from_bytes(mut self, bytes: u64) -> Self {
+        self.settings.short_from_bytes = Some(bytes);
+        self
+    }
+
     /// Which free memory serves a request.
     #[must_use]
     pub fn reuse(mut self, reuse: Reuse) -> Self {

@@ -22,7 +22,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(());
         }
         let added = self.add_arena(size_bytes, HUB, Kind::Base)?;
-        if added { Ok(()) } else { Err(PoolError::OutOfHostMemory) }
+        if !added {
+            return Err(PoolError::OutOfHostMemory);
+        }
+        self.counters.kept.initial_bytes.add_shared(size_bytes);
+        Ok(())
     }
 
     /// Sets bytes aside that the limit allows, and the budget: as many as wanted, at least so many.

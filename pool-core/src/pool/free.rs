@@ -32,6 +32,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.tags.credit(tag, block.size_bytes());
         }
         if waits && self.is_over_bound() {
+            self.counters.kept.drains.add_shared(1);
             if matches!(on, On::Nothing) {
                 self.set_due();
             } else if self.is_cooling() {

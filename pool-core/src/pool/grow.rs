@@ -72,13 +72,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             plea.again = true;
             return true;
         }
+        let before = self.before_growth();
         let grown = match way {
             Way::InPlace => self.grow_in_place(plea, need_bytes),
             _ => self.overflow(plea, need_bytes),
         };
         self.end_growth(me);
         if grown {
-            self.counters.growths.add_shared(1);
+            self.note_growth(&before, Some(need_bytes));
             let used_bytes = self.shared.used_bytes().saturating_add(need_bytes);
             self.with_books(|books| books.decline.note_growth(used_bytes, books.reserved_bytes));
         }

@@ -186,7 +186,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let used = self.shared.used_bytes();
         let (short, tight) = self.with_books(|books| {
             let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes);
-            let tight = self.most_bytes(books).is_some_and(|most| grown > most);
+            let tight = self.most_bytes(books).is_some_and(|most| grown > most)
+                || books.short_from_bytes.is_some_and(|from| books.reserved_bytes >= from);
             let several = books.streams.len() > 1;
             let short = tight && several && !books.plenty.review(used, books.reserved_bytes);
             // What is to be given back lies together, too.

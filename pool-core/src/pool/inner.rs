@@ -10,7 +10,7 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
-use super::policy::{CoolDown, Preallocation};
+use super::policy::{CoolDown, Preallocation, Settings};
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
@@ -60,6 +60,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) tags: Tags<T>,
     pub(super) books: T::Lock<Books<D>>,
     pub(super) counters: Counters,
+    /// As the pool was made.
+    pub(super) settings: Settings,
 }
 
 /// A call of the device that failed, for now.
@@ -139,6 +141,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             tags: Tags::new(),
             books: Lock::new(books),
             counters: Counters::default(),
+            settings,
         };
         inner.set_cooling(settings.reclaim.cool_down);
         if matches!(settings.preallocation, Preallocation::OnDemand { .. }) {

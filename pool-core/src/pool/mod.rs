@@ -5,6 +5,7 @@
 //! | `allocator`, `streams`, `capture`, `config`, `stream`, `error`, `stats` | what programs hold, ask for and read |
 //! | [`policy`] | what programs choose, as plain data |
 //! | `upkeep`, `keeper` | what is done now and then, and a thread that does it |
+//! | `advice` | what a run tells the next one, and what is kept for it |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
@@ -42,6 +43,7 @@
     reason = "a hit is a few dozen instructions, which calls would double"
 )]
 
+mod advice;
 mod ahead;
 mod allocator;
 mod arenas;
@@ -89,6 +91,7 @@ mod vacate;
 mod verify;
 mod waits;
 
+pub use advice::{Advice, Evidence, Reason, TagPeak};
 pub use ahead::Warmed;
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};

@@ -51,6 +51,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     books.enter(parcel);
                 }
             }
+            self.note_deferred(books);
             books.has_rested()
         });
         if woken {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Pool;
+use super::advice::Kept;
 use super::inner::Inner;
 use crate::device::Device;
 use crate::sync::Counter;
@@ -48,6 +49,7 @@ impl DeviceCalls {
 /// How long blocks waited from their free until they were free, where there is a clock or
 /// [`tick_at`](Pool::tick_at) was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Latency {
     /// Parcels of blocks that waited together.
@@ -91,6 +93,8 @@ pub struct PoolStats {
     pub calls: DeviceCalls,
     /// Stretches that went from one stream to another behind a fence.
     pub steals: u64,
+    /// Taken from the device before anyone asked.
+    pub initial_bytes: u64,
     /// Times that the pool grew after the start.
     pub growths: u64,
     /// Of these, before the memory was needed.
@@ -99,6 +103,10 @@ pub struct PoolStats {
     pub migrations: u64,
     /// Bytes of blocks that were moved.
     pub migrated_bytes: u64,
+    /// By how many bytes.
+    pub growth_bytes: u64,
+    /// How long the device took for that; zero on one without a clock.
+    pub growth_time: Duration,
     /// From free to reuse, of blocks that had to wait.
     pub latency: Latency,
     /// What the layer of threads did.
@@ -121,6 +129,7 @@ pub(super) struct Counters {
     pub(super) copies: Counter,
     pub(super) migrations: Counter,
     pub(super) migrated_bytes: Counter,
+    pub(super) kept: Kept,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
     parcels: Counter,
@@ -149,7 +158,7 @@ impl Counters {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -191,10 +200,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 copies: counters.copies.get(),
             },
             steals: counters.steals.get(),
+            initial_bytes: counters.kept.initial_bytes.get(),
             growths: counters.growths.get(),
             growths_ahead: counters.growths_ahead.get(),
             migrations: counters.migrations.get(),
             migrated_bytes: counters.migrated_bytes.get(),
+            growth_bytes: counters.kept.growth_bytes.get(),
+            growth_time: Duration::from_nanos(counters.kept.growth_nanoseconds.get()),
             latency: Latency {
                 parcels: counters.parcels.get(),
                 total: Duration::from_nanos(counters.waited.get()),
@@ -243,6 +255,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn reset_peak(&self) {
         let inner = self.inner();
         inner.shared.reset_peak();
+        inner.counters.kept.reset_peaks();
+        inner.tags.reset_peaks();
         inner.with_books(|books| books.peak_reserved_bytes = books.reserved_bytes);
     }
 }

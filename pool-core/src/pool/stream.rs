@@ -64,6 +64,7 @@ impl fmt::Display for GraphId {
 
 /// Whom memory is charged to: a number of the program's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tag(pub u32);
 
 impl fmt::Display for Tag {

@@ -39,6 +39,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let known = Known { handle, space: None, own, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
             books.sources.add_stream(number);
+            self.counters.kept.streams.raise_to(books.streams.len() as u64);
             Some(number)
         });
         let number = number.ok_or(PoolError::OutOfHostMemory)?;

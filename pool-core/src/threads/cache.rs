@@ -221,7 +221,7 @@ impl<T: Threads> Cache<T> {
         if let Some(handle) = self.take(class) {
             return Ok(self.inner.describe(handle, class));
         }
-        self.stock.counts.missed.add(1);
+        self.stock.counts.missed[class].add(1);
         self.deepen(class);
         if self.receive(class, owner)
             && let Some(handle) = self.take(class)
@@ -431,7 +431,7 @@ impl<T: Threads> Cache<T> {
         };
         self.stock.counts.freed[class].add(1);
         if len >= limit {
-            self.stock.counts.missed.add(1);
+            self.stock.counts.missed[class].add(1);
         }
         Ok(block)
     }

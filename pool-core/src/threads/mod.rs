@@ -58,6 +58,7 @@ mod words;
 
 pub use allocator::SharedAllocator;
 pub use cache::Cache;
+pub(crate) use classes::{CLASS_SHARE, MOST_DEPTH};
 pub use config::SharedConfig;
 #[cfg(feature = "std")]
 pub use local::OsThreads;
@@ -66,4 +67,4 @@ pub use owner::Owner;
 pub use platform::ModelThreads;
 pub use platform::{BareThreads, DefaultThreads, Threads};
 pub(crate) use spaces::{Aside, HUB, NotFreed};
-pub use stats::{SharedStats, Work};
+pub use stats::{ClassUse, SharedStats, Work};

@@ -1,5 +1,7 @@
 //! The books of a shared allocator.
 
+use alloc::vec::Vec;
+
 use super::SharedAllocator;
 use super::inner::Inner;
 use super::platform::Threads;
@@ -51,6 +53,37 @@ pub struct Work {
     pub flushes: u64,
 }
 
+/// What the caches did with the requests of one size class, counted from the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ClassUse {
+    /// Bytes of a block of the class.
+    pub size_bytes: u64,
+    /// Requests served and blocks freed.
+    pub operations: u64,
+    /// Of these, those that a cache did not do alone.
+    pub missed: u64,
+}
+
+impl ClassUse {
+    /// The part that a cache did alone, in thousandths; all of nothing.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::ClassUse;
+    ///
+    /// assert_eq!(ClassUse::default().hits_per_mille(), 1000);
+    /// ```
+    #[must_use]
+    pub fn hits_per_mille(&self) -> u64 {
+        let hits = u128::from(self.operations.saturating_sub(self.missed));
+        let hits = (hits * 1000).checked_div(self.operations.into());
+        hits.and_then(|hits| u64::try_from(hits).ok()).unwrap_or(1000)
+    }
+}
+
 /// How often the caches are read at most, for two readings between which nothing was done.
 const READINGS: u32 = 4;
 
@@ -87,8 +120,8 @@ impl Totals {
             self.freed_bytes += freed * bytes;
             self.allocated += allocated;
             self.allocated_bytes += allocated * bytes;
+            self.missed += counts.missed[class].get();
         }
-        self.missed += counts.missed.get();
         self.magazines += counts.magazines.get();
         self.add_large(&counts.large);
     }
@@ -165,6 +198,42 @@ impl<T: Threads> SharedAllocator<T> {
                 flushes: inner.flushes.get(),
             },
         }
+    }
+
+    /// What the caches did with the requests of each size class that they keep, the smallest
+    /// first. Requests that no cache serves are in none.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in caches and classes, under one lock that no operation takes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(64 << 20))?;
+    /// for _ in 0..100 {
+    ///     shared.free(shared.allocate(4096)?.handle())?;
+    /// }
+    /// let of_4_kib = shared.classes().into_iter().find(|class| class.size_bytes == 4096);
+    /// assert!(of_4_kib.is_some_and(|class| class.hits_per_mille() > 950));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn classes(&self) -> Vec<ClassUse> {
+        let inner = self.inner();
+        let stocks = inner.stocks.lock();
+        let all = || stocks.iter().map(|stock| &stock.counts).chain([&inner.retired]);
+        let sum = |of: &dyn Fn(&Counts) -> u64| all().map(of).fold(0, u64::wrapping_add);
+        (0..inner.classes.count())
+            .map(|class| ClassUse {
+                size_bytes: inner.classes.bytes(class),
+                operations: sum(&|counts| {
+                    counts.allocated[class].get() + counts.freed[class].get()
+                }),
+                missed: sum(&|counts| counts.missed[class].get()),
+            })
+            .collect()
     }
 
     /// Starts the peak anew from what is in use now. Nothing else changes.

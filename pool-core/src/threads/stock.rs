@@ -45,7 +45,7 @@ pub(crate) struct Counts {
     pub(crate) allocated: [Counter; MOST_CLASSES],
     pub(crate) freed: [Counter; MOST_CLASSES],
     /// Operations of these that the cache did not do alone.
-    pub(crate) missed: Counter,
+    pub(crate) missed: [Counter; MOST_CLASSES],
     pub(crate) magazines: Counter,
     pub(crate) large: Large,
 }
@@ -88,9 +88,8 @@ impl Counts {
 
     fn each(&self) -> impl Iterator<Item = &Counter> + '_ {
         let Large { allocated, allocated_bytes, freed, freed_bytes } = &self.large;
-        let single =
-            [&self.missed, &self.magazines, allocated, allocated_bytes, freed, freed_bytes];
-        self.allocated.iter().chain(&self.freed).chain(single)
+        let single = [&self.magazines, allocated, allocated_bytes, freed, freed_bytes];
+        self.allocated.iter().chain(&self.freed).chain(&self.missed).chain(single)
     }
 }
 

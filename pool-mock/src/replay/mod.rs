@@ -10,6 +10,9 @@
 //! [`Cached`] each: with [`pass_together`] on threads of their own, which gives the time, and with
 //! [`Script::copies`] and [`Lockstep`] from one thread, which gives the same in every run.
 //!
+//! A [`Plan`] places every block of a script whose lifetimes are known, and [`Planned`] serves a
+//! program from it as long as that does the same again.
+//!
 //! A [`Pool`](pool_core::Pool) replays a [`Program`]: the same trace with its streams and threads,
 //! or a generated [`Pipeline`]; [`Pooled`] queues work for it on the simulated device, whose
 //! detector is the judge, and [`Cost`] says what the pool asked of the device.
@@ -50,8 +53,11 @@
 mod capacity;
 mod cost;
 mod lockstep;
+mod perturb;
 mod pipeline;
 mod placer;
+mod plan;
+mod planned;
 mod pooled;
 mod program;
 mod range;
@@ -67,6 +73,8 @@ pub use cost::Cost;
 pub use lockstep::Lockstep;
 pub use pipeline::Pipeline;
 pub use placer::{Extent, Locate, Placer};
+pub use plan::Plan;
+pub use planned::{Planned, PlannedBlock};
 pub use pooled::{Idle, Pooled, Queued, Stopped, Work};
 pub use program::{Call, Deed, Program};
 pub use script::{Script, Step};

@@ -19,6 +19,13 @@ pub enum Step {
     },
 }
 
+/// What happens to a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Allocate { block: u32, size_bytes: u64 },
+    Free { block: u32 },
+}
+
 /// The allocations and frees of a trace, sizes in granules, blocks in slots.
 ///
 /// A slot is used again as soon as its block is freed, so the table that a replay keeps has one
@@ -75,22 +82,39 @@ impl Script {
     /// ```
     #[must_use]
     pub fn new(trace: &Trace, granule_bytes: u64) -> Self {
+        let events = trace.operations.iter().filter_map(|operation| match operation.action {
+            Action::Allocate { block, size_bytes } => {
+                Some(Event::Allocate { block: block.0, size_bytes })
+            }
+            Action::Free { block } => Some(Event::Free { block: block.0 }),
+            Action::Failure { .. } | Action::UnknownFree => None,
+        });
+        Self::of_events(events, trace.blocks(), granule_bytes)
+    }
+
+    /// The script of what happens to numbered blocks, all below `blocks`. A second allocation of a
+    /// block and a free of one that is not live are left out.
+    pub(super) fn of_events(
+        events: impl Iterator<Item = Event>,
+        blocks: u32,
+        granule_bytes: u64,
+    ) -> Self {
         let granule_bytes = granule_bytes.max(1);
         let mut script = Self {
-            steps: Vec::with_capacity(trace.operations.len()),
-            sizes_bytes: Vec::with_capacity(trace.operations.len()),
+            steps: Vec::with_capacity(events.size_hint().0),
+            sizes_bytes: Vec::with_capacity(events.size_hint().0),
             granule_bytes,
             slots: 0,
             peak_live_granules: 0,
         };
         // Of each live block, its slot and its length.
-        let mut live: Vec<Option<(u32, u64)>> = vec![None; trace.blocks() as usize];
+        let mut live: Vec<Option<(u32, u64)>> = vec![None; blocks as usize];
         let mut empty_slots = Vec::new();
         let mut live_granules = 0_u128;
-        for operation in &trace.operations {
-            match operation.action {
-                Action::Allocate { block, size_bytes } => {
-                    let Some(entry @ None) = live.get_mut(block.0 as usize) else { continue };
+        for event in events {
+            match event {
+                Event::Allocate { block, size_bytes } => {
+                    let Some(entry @ None) = live.get_mut(block as usize) else { continue };
                     let slot = empty_slots.pop().unwrap_or_else(|| {
                         script.slots += 1;
                         script.slots - 1
@@ -102,14 +126,13 @@ impl Script {
                     script.peak_live_granules = script.peak_live_granules.max(live_granules);
                     script.push(Step::Allocate { slot, granules }, size_bytes);
                 }
-                Action::Free { block } => {
-                    let entry = live.get_mut(block.0 as usize).and_then(Option::take);
+                Event::Free { block } => {
+                    let entry = live.get_mut(block as usize).and_then(Option::take);
                     let Some((slot, granules)) = entry else { continue };
                     live_granules -= u128::from(granules);
                     empty_slots.push(slot);
                     script.push(Step::Free { slot }, 0);
                 }
-                Action::Failure { .. } | Action::UnknownFree => {}
             }
         }
         script

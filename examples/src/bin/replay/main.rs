@@ -3,9 +3,14 @@
 //! `replay --help` lists the options. The exit code is 0 if every trace was read and every
 //! request served, else 1 (2 for a wrong command line).
 
+mod advice_row;
+mod advice_table;
+mod advise;
 mod bare;
 mod job;
 mod options;
+mod plan;
+mod plan_table;
 mod pool;
 mod pool_row;
 mod pool_table;
@@ -14,6 +19,7 @@ mod row;
 mod shared;
 mod table;
 
+use core::error::Error;
 use std::{
     io::{self, Write},
     path::Path,
@@ -22,11 +28,24 @@ use std::{
 
 use pool_mock::{Trace, replay::Script};
 
-use self::{job::Job, options::Options, pool::Subject, progress::Progress};
+use self::{
+    job::Job,
+    options::Options,
+    pool::{PoolJob, Subject},
+    progress::Progress,
+};
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let ran = if options.pool { run_on_pools(&options) } else { run(&options) };
+    let ran = if options.plan {
+        plan(&options)
+    } else if options.advise {
+        advise(&options)
+    } else if options.pool {
+        run_on_pools(&options)
+    } else {
+        run(&options)
+    };
     match ran {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -87,21 +106,17 @@ fn run(options: &Options) -> io::Result<bool> {
     Ok(all_well)
 }
 
-/// Replays all traces on pools; false if any was damaged, any request refused, or if any two uses
-/// of the same bytes could have raced.
-fn run_on_pools(options: &Options) -> io::Result<bool> {
+/// Replays all traces by plans of themselves; false if any was damaged or any request refused.
+fn plan(options: &Options) -> io::Result<bool> {
     let traces = options.traces();
-    let progress = Progress::new(traces.len() + usize::from(options.pipeline));
+    let progress = Progress::new(traces.len());
     let mut out = io::stdout().lock();
     let mut rows = Vec::new();
     let mut all_well = true;
-    let subjects = traces.iter().map(Subject::Trace);
-    for subject in subjects.chain(options.pipeline.then_some(Subject::Pipeline)) {
-        progress.show(&format!("reading {}", subject.path().display()));
-        let row = subject.read(options).and_then(|job| job.run(options, &progress));
-        match row {
+    for path in &traces {
+        progress.show(&format!("planning {}", path.display()));
+        match plan::row(path, options, &progress) {
             Ok(row) => {
-                all_well &= row.is_well();
                 if options.json {
                     progress.suspend(|| writeln!(out, "{}", row.json()))?;
                 }
@@ -109,15 +124,86 @@ fn run_on_pools(options: &Options) -> io::Result<bool> {
             }
             Err(error) => {
                 all_well = false;
-                complain(&progress, subject.path(), &*error);
+                complain(&progress, path, &*error);
             }
         }
         progress.advance(1);
     }
     progress.finish();
     if !options.json && !rows.is_empty() {
-        writeln!(out, "{}", pool_table::of(&rows))?;
+        writeln!(out, "{}", plan_table::of(&rows))?;
     }
+    Ok(all_well)
+}
+
+/// Replays all traces on pools; false if any was damaged, any request refused, or if any two uses
+/// of the same bytes could have raced.
+fn run_on_pools(options: &Options) -> io::Result<bool> {
+    let mut rows = Vec::new();
+    let all_well = on_pools(options, |job, progress, out| {
+        let row = job.run(options, progress)?;
+        if options.json {
+            progress.suspend(|| writeln!(out, "{}", row.json()))?;
+        }
+        let is_well = row.is_well();
+        rows.push(row);
+        Ok(is_well)
+    })?;
+    if !options.json && !rows.is_empty() {
+        writeln!(io::stdout(), "{}", pool_table::of(&rows))?;
+    }
+    Ok(all_well)
+}
+
+/// Replays all traces twice, under a configuration and under the one that the first run
+/// recommends; false as above.
+fn advise(options: &Options) -> io::Result<bool> {
+    let mut rows = Vec::new();
+    let all_well = on_pools(options, |job, progress, out| {
+        let row = job.advise(options, progress)?;
+        let text = if options.json { row.json() } else { row.text() };
+        progress.suspend(|| writeln!(out, "{text}"))?;
+        let is_well = row.is_well();
+        rows.push(row);
+        Ok(is_well)
+    })?;
+    if !options.json && !rows.is_empty() {
+        writeln!(io::stdout(), "{}", advice_table::of(&rows))?;
+    }
+    Ok(all_well)
+}
+
+/// Does something with each trace that is to be replayed on pools; false if any was damaged, or
+/// not well.
+fn on_pools(
+    options: &Options,
+    mut each: impl FnMut(&PoolJob, &Progress, &mut dyn Write) -> Result<bool, Box<dyn Error>>,
+) -> io::Result<bool> {
+    let traces = options.traces();
+    let progress = Progress::new(traces.len() + usize::from(options.pipeline));
+    let mut out = io::stdout().lock();
+    let mut all_well = true;
+    let subjects = traces.iter().map(Subject::Trace);
+    for subject in subjects.chain(options.pipeline.then_some(Subject::Pipeline)) {
+        progress.show(&format!("reading {}", subject.path().display()));
+        match subject.read(options).and_then(|job| each(&job, &progress, &mut out)) {
+            Ok(is_well) => all_well &= is_well,
+            // The reader of our output, not the trace.
+            Err(error) => match error.downcast::<io::Error>() {
+                Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(*error),
+                Ok(error) => {
+                    all_well = false;
+                    complain(&progress, subject.path(), &*error);
+                }
+                Err(error) => {
+                    all_well = false;
+                    complain(&progress, subject.path(), &*error);
+                }
+            },
+        }
+        progress.advance(1);
+    }
+    progress.finish();
     Ok(all_well)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use pool_core::Placement;
+use pool_core::policy::{Preallocation, Settings};
 use pool_mock::device::Pacing;
 
 /// The trace that the repository carries.
@@ -60,6 +61,41 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", requires = "pool")]
     pub(crate) limit: Option<ByteSize>,
 
+    /// With --pool, the configuration of the pool, from a file: a JSON object as --advise prints it
+    ///
+    /// Values that it does not name are the defaults; names that no value has are refused.
+    #[arg(long, value_name = "FILE", requires = "pool", value_parser = config_file)]
+    #[arg(conflicts_with_all = ["limit", "cache_bytes", "granule", "shared"])]
+    config: Option<Settings>,
+
+    /// With --pool, replay twice: print the configuration that a first run recommends, and why, and
+    /// what it saves in a second one
+    ///
+    /// Each run is three passes of the program on one pool, the cold one and two warm ones. With
+    /// --find-capacity, what is reserved is compared with the smallest limit that serves every
+    /// request, else with the most that is live at once.
+    #[arg(long, requires = "pool", conflicts_with = "shared")]
+    pub(crate) advise: bool,
+
+    /// Place each block by a plan that is made of the trace: the largest first, each where nothing
+    /// else is for as long as it lives
+    ///
+    /// Says what the plan needs beside what best fit does (with --find-capacity the smallest range,
+    /// else what it reached in a roomy one), what it needs if the program departs from the trace,
+    /// and what time an operation takes.
+    #[arg(long, conflicts_with_all = ["many", "capacity", "placement"])]
+    pub(crate) plan: bool,
+
+    /// With --plan, how many of a hundred requests depart from the trace: another size, one less, or
+    /// one more
+    #[arg(long, value_name = "PERCENT", default_value = "1,5,20", requires = "plan")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) perturb: Vec<u32>,
+
+    /// With --plan, chooses the departures
+    #[arg(long, default_value_t = 1, requires = "plan")]
+    pub(crate) seed: u64,
+
     /// With --pool, how late the device runs: idle (only when the host waits), lag:N (each stream
     /// lags by N of its own pieces of work), eager, or random:SEED
     #[arg(long, value_name = "PACING", default_value = "idle,lag:64", requires = "pool")]
@@ -93,7 +129,7 @@ pub(crate) struct Options {
 
     /// With --shared or --pool, the most free bytes that each cache keeps; 0 for no caches
     #[arg(long, value_name = "SIZE", default_value = "1MiB", requires = "many")]
-    pub(crate) cache_bytes: ByteSize,
+    cache_bytes: ByteSize,
 
     /// The unit of sizes and offsets, a power of two from 16 bytes
     #[arg(long, value_name = "SIZE", default_value = "256", value_parser = granule)]
@@ -134,7 +170,26 @@ impl Options {
 
     /// The granule, a power of two.
     pub(crate) fn granule_bytes(&self) -> u64 {
-        self.granule.as_u64()
+        self.config.map_or(self.granule.as_u64(), |config| config.granule_bytes)
+    }
+
+    /// The most free bytes that each cache keeps.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.config.map_or(self.cache_bytes.as_u64(), |config| config.cache_bytes)
+    }
+
+    /// What a pool is to be: as the file says, or as the other options do.
+    pub(crate) fn settings(&self) -> Settings {
+        self.config.unwrap_or_else(|| {
+            let limit_bytes = self.limit.map(|limit| limit.as_u64());
+            Settings {
+                preallocation: limit_bytes.map_or(Preallocation::Nothing, Preallocation::Bytes),
+                limit_bytes,
+                granule_bytes: self.granule_bytes(),
+                cache_bytes: self.cache_bytes(),
+                ..Settings::default()
+            }
+        })
     }
 }
 
@@ -206,11 +261,25 @@ fn pacing(text: &str) -> Result<PacingChoice, String> {
     pacing.map(choice).ok_or_else(|| "idle, eager, lag:N or random:SEED".to_owned())
 }
 
+fn config_file(path: &str) -> Result<Settings, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let settings: Settings = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let granule_bytes = settings.granule_bytes;
+    if granule_bytes.is_power_of_two() && granule_bytes >= LEAST_GRANULE_BYTES {
+        Ok(settings)
+    } else {
+        Err(GRANULE.to_owned())
+    }
+}
+
+const LEAST_GRANULE_BYTES: u64 = 16;
+const GRANULE: &str = "a granule is a power of two from 16 bytes";
+
 fn granule(text: &str) -> Result<ByteSize, String> {
     let granule: ByteSize = text.parse()?;
-    if granule.as_u64().is_power_of_two() && granule.as_u64() >= 16 {
+    if granule.as_u64().is_power_of_two() && granule.as_u64() >= LEAST_GRANULE_BYTES {
         Ok(granule)
     } else {
-        Err("a granule is a power of two from 16 bytes".to_owned())
+        Err(GRANULE.to_owned())
     }
 }

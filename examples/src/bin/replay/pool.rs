@@ -3,7 +3,8 @@
 use core::error::Error;
 use std::path::{Path, PathBuf};
 
-use pool_core::{Pool, PoolConfig, RangeConfig, SharedAllocator, SharedConfig};
+use pool_core::policy::Preallocation;
+use pool_core::{Pool, RangeConfig, SharedAllocator, SharedConfig};
 use pool_mock::{
     Trace,
     device::{Pacing, SimConfig, SimDevice},
@@ -67,11 +68,11 @@ impl<'a> Subject<'a> {
 /// A program that is replayed on pools.
 #[derive(Debug)]
 pub(crate) struct PoolJob {
-    path: String,
+    pub(crate) path: String,
     /// One copy.
     one: Program,
     /// All copies, or the program with its own threads.
-    all: Program,
+    pub(crate) all: Program,
     /// For the shared allocator, which has no streams.
     script: Option<Script>,
     oddities: String,
@@ -107,7 +108,7 @@ impl PoolJob {
             frees: self.all.frees(),
             streams: self.all.streams(),
             threads: self.all.threads(),
-            limit_bytes: options.limit.map(|limit| limit.as_u64()),
+            limit_bytes: options.settings().limit_bytes,
             peak_live_bytes,
             memory,
             time,
@@ -126,7 +127,7 @@ impl PoolJob {
         spent: &mut Vec<Spent>,
     ) -> Result<(), JobError> {
         let device = SimConfig::new().pacing(pacing);
-        let pool = pool(self.device(device, options), options, limit(options))?;
+        let pool = pool(self.device(device, options), options, None)?;
         let mut pooled = Pooled::with_work(&pool, &self.all)?;
         let mut before = pool.stats();
         let mut passes = PASSES.iter();
@@ -151,14 +152,14 @@ impl PoolJob {
 
     /// The most bytes reserved at once, and how many requests were refused.
     fn growth(&self, options: &Options) -> Result<(u64, u64), JobError> {
-        let pool = pool(self.device(silent(), options), options, limit(options))?;
+        let pool = pool(self.device(silent(), options), options, None)?;
         let failures = Pooled::new(&pool, &self.all)?.pass()?;
         pool.verify()?;
         Ok((pool.stats().peak_reserved_bytes, failures))
     }
 
     /// The smallest limit that serves a program, if it is asked for.
-    fn min_limit(
+    pub(crate) fn min_limit(
         &self,
         program: &Program,
         options: &Options,
@@ -200,12 +201,12 @@ impl PoolJob {
         let (mut on_pool, mut on_shared) = (Best::default(), Best::default());
         let mut timed_calls = 0;
         while !(on_pool.is_settled() && on_shared.is_settled()) {
-            let config = config(options, limit(options)).initial_bytes(room_bytes);
-            let config = match limit(options) {
-                Some(bytes) => config.initial_bytes(bytes),
-                None => config,
-            };
-            let pool = Pool::new(self.device(silent(), options), config).map_err(Stopped::from)?;
+            let mut settings = options.settings();
+            if settings.preallocation == Preallocation::Nothing {
+                settings.preallocation = Preallocation::Bytes(room_bytes);
+            }
+            let device = self.device(silent(), options);
+            let pool = Pool::new(device, settings.into()).map_err(Stopped::from)?;
             let pooled = (0..copies).map(|_| Pooled::new(&pool, &self.one));
             on_pool.add(pass_pooled_together(pooled.collect::<Result<_, _>>()?)?);
             timed_calls = pool.stats().calls.total();
@@ -213,9 +214,7 @@ impl PoolJob {
                 .granule_bytes(options.granule_bytes())
                 .expect_blocks(all.peak_live_blocks().saturating_mul(2));
             let shared = SharedAllocator::new(
-                SharedConfig::new(range)
-                    .shards(options.shards)
-                    .cache_bytes(options.cache_bytes.as_u64()),
+                SharedConfig::new(range).shards(options.shards).cache_bytes(options.cache_bytes()),
             )?;
             let mut caches = Cached::copies(&shared, copies, options.shards);
             on_shared.add(pass_together(script, &mut caches).map_err(JobError::Threads)?);
@@ -231,10 +230,18 @@ impl PoolJob {
     }
 
     /// A device with memory for all that could be reserved.
-    fn device(&self, config: SimConfig, options: &Options) -> SimDevice {
+    pub(crate) fn device(&self, config: SimConfig, options: &Options) -> SimDevice {
         let peak_bytes = self.all.peak_live_bytes(options.granule_bytes());
-        let most_bytes = peak_bytes.saturating_mul(4).max(limit(options).unwrap_or(0));
-        SimDevice::new(config.memory_bytes(most_bytes.max(LEAST_DEVICE_BYTES)))
+        let settings = options.settings();
+        let start_bytes = match settings.preallocation {
+            Preallocation::Bytes(bytes) | Preallocation::OnDemand { base_bytes: bytes } => bytes,
+            _ => 0,
+        };
+        let most_bytes = peak_bytes
+            .saturating_mul(4)
+            .max(start_bytes)
+            .max(settings.limit_bytes.unwrap_or(LEAST_DEVICE_BYTES));
+        SimDevice::new(config.memory_bytes(most_bytes))
     }
 }
 
@@ -243,30 +250,16 @@ fn silent() -> SimConfig {
     SimConfig::new().detector(false).marks(false)
 }
 
-fn limit(options: &Options) -> Option<u64> {
-    options.limit.map(|limit| limit.as_u64())
-}
-
-/// A pool; with a limit, one that reserves it at its start.
+/// A pool; with a limit of its own, one that reserves it at its start.
 fn pool(
     device: SimDevice,
     options: &Options,
     limit_bytes: Option<u64>,
 ) -> Result<Pool<SimDevice>, Stopped> {
-    let config = config(options, limit_bytes);
-    let config = match limit_bytes {
-        Some(bytes) => config.initial_bytes(bytes),
-        None => config,
-    };
-    Ok(Pool::new(device, config)?)
-}
-
-fn config(options: &Options, limit_bytes: Option<u64>) -> PoolConfig {
-    let config = PoolConfig::new()
-        .granule_bytes(options.granule_bytes())
-        .cache_bytes(options.cache_bytes.as_u64());
-    match limit_bytes {
-        Some(bytes) => config.limit_bytes(bytes),
-        None => config,
+    let mut settings = options.settings();
+    if let Some(bytes) = limit_bytes {
+        settings.limit_bytes = limit_bytes;
+        settings.preallocation = Preallocation::Bytes(bytes);
     }
+    Ok(Pool::new(device, settings.into())?)
 }

@@ -84,7 +84,7 @@ impl Sharing {
         Self {
             threads: options.copies(),
             shards: options.shards,
-            cache_bytes: options.cache_bytes.as_u64(),
+            cache_bytes: options.cache_bytes(),
             operations_per_second: ns_per_operation
                 .filter(|ns| *ns > 0.0)
                 .map(|ns| f64::from(options.copies()) * 1e9 / ns),

@@ -51,7 +51,7 @@ impl Job<'_> {
         SharedAllocator::new(
             SharedConfig::new(self.range_config(capacity_bytes, script))
                 .shards(self.options.shards)
-                .cache_bytes(self.options.cache_bytes.as_u64()),
+                .cache_bytes(self.options.cache_bytes()),
         )
     }
 

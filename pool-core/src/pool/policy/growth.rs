@@ -33,6 +33,7 @@ pub enum Way {
 /// Growth before memory is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Ahead {
     /// From this part of the reserved memory on that is in use, in hundredths.
     pub from_percent: u8,
@@ -60,6 +61,7 @@ impl Default for Ahead {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Growth {
     /// How much at a time. A device that refuses is asked for half of it, down to what the request
     /// needs.

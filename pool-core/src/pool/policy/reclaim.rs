@@ -15,6 +15,7 @@ use core::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub enum Deferred {
     /// Fences are recorded at each free that has to wait, and polled then. Memory comes back
@@ -104,6 +105,7 @@ pub enum Idle {
 /// Idle memory goes back by itself, at [ticks](crate::Pool::tick), in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Decay {
     /// After what time it is idle, and over what time it then goes back.
     pub period: Idle,
@@ -129,6 +131,7 @@ pub struct Decay {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Reclaim {
     /// When what waits is looked after: by default in a queue of up to 1,024 blocks or 256 MiB.
     pub deferred: Deferred,

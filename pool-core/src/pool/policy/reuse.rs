@@ -15,6 +15,7 @@ use crate::range::Placement;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Reuse {
     /// Which free block serves a request: best fit by default.
     pub placement: Placement,

@@ -14,7 +14,8 @@ use super::{Growth, Preallocation, Reclaim, Reuse};
 /// assert_eq!(*config.settings(), settings);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Settings {
     /// What the pool takes before anyone asks: nothing by default.
     pub preallocation: Preallocation,
@@ -22,6 +23,11 @@ pub struct Settings {
     pub warms_later: bool,
     /// The most bytes that the pool holds of the device: any number by default.
     pub limit_bytes: Option<u64>,
+    /// From so many bytes on that the pool has of the device, memory is short, as it is where the
+    /// limit leaves no room: streams keep nothing free to themselves as long as they need more
+    /// than half of it, which takes less memory and more waits. By default only the limit makes
+    /// memory short.
+    pub short_from_bytes: Option<u64>,
     /// The space of offsets; by default twice the limit, or twice the device's memory.
     pub address_bytes: Option<u64>,
     /// The unit of offsets and sizes: 256 bytes by default.
@@ -44,6 +50,7 @@ impl Settings {
             preallocation: Preallocation::Nothing,
             warms_later: false,
             limit_bytes: None,
+            short_from_bytes: None,
             address_bytes: None,
             granule_bytes: 256,
             cache_bytes: 1 << 20,

@@ -1,0 +1,326 @@
+//! An allocator that serves a program from a plan as long as it does what it did.
+
+use std::collections::BTreeMap;
+
+use pool_core::{Chunked, ConfigError, Handle, OffsetAllocator, RangeConfig};
+
+use super::{
+    placer::{Extent, Locate, Placer},
+    plan::{Plan, Planned as Step},
+};
+
+/// How far ahead in the plan a request is looked for that is not the next one.
+const LOOK_AHEAD: usize = 32;
+
+/// Serves requests from a [`Plan`], and those that depart from it from a range of their own behind
+/// it.
+///
+/// As long as every call is the plan's next one, a call looks at one entry of it. From the first
+/// departure on, to the end of the iteration, each planned place is checked to be free, since
+/// blocks may live longer than planned; a request is looked for a little ahead in the plan, so
+/// that one more, one less or one of another size does not lose the rest.
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::{Trace, replay::{Plan, Planned, Script, survey}};
+///
+/// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,700,0\nfree,0xa0,700,0\n";
+/// let script = Script::new(&Trace::read(log.as_bytes())?, 256);
+/// let plan = Plan::of(&script);
+/// let mut planned = Planned::new(&plan, 256, 1 << 20)?;
+/// assert_eq!(survey(&script, &mut planned).peak_reserved_granules, 3);
+/// assert_eq!((planned.followed(), planned.departed()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Planned<'a> {
+    plan: &'a Plan,
+    /// The next step of the plan, while all is as planned.
+    next_step: Option<usize>,
+    /// The next block of the plan from the first departure on, and the ends of planned blocks
+    /// that are live, by their starts.
+    next_block: usize,
+    live: BTreeMap<u64, u64>,
+    /// Planned blocks that are live.
+    live_blocks: usize,
+    rest: OffsetAllocator<Chunked>,
+    rest_peak_granules: u64,
+    followed: u64,
+    departed: u64,
+}
+
+/// A block, and where it is from.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedBlock {
+    extent: Extent,
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// The block of the plan by its number.
+    Plan(u32),
+    Rest(Handle),
+}
+
+impl<'a> Planned<'a> {
+    /// At the beginning of the plan, with a range of so many granules for departures.
+    ///
+    /// # Errors
+    ///
+    /// There is no such range.
+    pub fn new(
+        plan: &'a Plan,
+        granule_bytes: u64,
+        rest_granules: u64,
+    ) -> Result<Self, ConfigError> {
+        let rest_bytes = rest_granules.max(1).saturating_mul(granule_bytes);
+        let rest =
+            OffsetAllocator::new(&RangeConfig::new(rest_bytes).granule_bytes(granule_bytes))?;
+        Ok(Self {
+            plan,
+            next_step: Some(0),
+            next_block: 0,
+            live: BTreeMap::new(),
+            live_blocks: 0,
+            rest,
+            rest_peak_granules: 0,
+            followed: 0,
+            departed: 0,
+        })
+    }
+
+    /// The next iteration begins: if no planned block is live any more, the plan is followed from
+    /// its beginning again.
+    pub fn restart(&mut self) {
+        if self.live_blocks == 0 {
+            self.next_step = Some(0);
+        }
+    }
+
+    /// Requests that were served as planned.
+    #[must_use]
+    pub fn followed(&self) -> u64 {
+        self.followed
+    }
+
+    /// Requests that were not.
+    #[must_use]
+    pub fn departed(&self) -> u64 {
+        self.departed
+    }
+
+    /// The granules of the plan, and the highest end of a departure behind it.
+    #[must_use]
+    pub fn capacity_granules(&self) -> u64 {
+        self.plan.capacity_granules().saturating_add(self.rest_peak_granules)
+    }
+
+    /// The first call that is not as planned: which blocks are live is known from the plan.
+    #[cold]
+    fn depart(&mut self, step: usize) {
+        self.next_step = None;
+        self.live.clear();
+        self.next_block = 0;
+        for step in &self.plan.steps()[..step] {
+            match *step {
+                Step::Allocate(block) => {
+                    let extent = self.plan.extents()[block as usize];
+                    self.live.insert(extent.offset_granules, extent.end_granules());
+                    self.next_block = block as usize + 1;
+                }
+                Step::Free(block) => {
+                    self.live.remove(&self.plan.extents()[block as usize].offset_granules);
+                }
+            }
+        }
+    }
+
+    /// The place of a request that departs from the plan's order, if the plan has one near and it
+    /// is free.
+    fn find(&mut self, granules: u64) -> Option<PlannedBlock> {
+        let ahead = self.plan.extents().get(self.next_block..)?;
+        let same = ahead.iter().take(LOOK_AHEAD).position(|extent| extent.granules == granules);
+        // One that shrank has the place of the one that is next.
+        let fits = || {
+            let next = ahead.first()?.granules;
+            (granules < next && next / 2 <= granules).then_some(0)
+        };
+        let place = self.next_block + same.or_else(fits)?;
+        let extent = Extent { granules, ..self.plan.extents()[place] };
+        self.next_block = place + 1;
+        let (start, end) = (extent.offset_granules, extent.end_granules());
+        let is_taken =
+            self.live.range(..end).next_back().is_some_and(|(_, &other_end)| other_end > start);
+        if is_taken {
+            return None;
+        }
+        self.live.insert(start, end);
+        // Of the blocks of a trace, which has numbers of 32 bits for them.
+        let block = u32::try_from(place).ok()?;
+        Some(PlannedBlock { extent, source: Source::Plan(block) })
+    }
+
+    fn place_in_rest(&mut self, granules: u64) -> Option<PlannedBlock> {
+        let handle = self.rest.place(granules)?;
+        let extent = self.rest.locate(&handle);
+        self.rest_peak_granules = self.rest_peak_granules.max(extent.end_granules());
+        let offset_granules = self.plan.capacity_granules().saturating_add(extent.offset_granules);
+        let extent = Extent { offset_granules, ..extent };
+        Some(PlannedBlock { extent, source: Source::Rest(handle) })
+    }
+}
+
+impl Placer for Planned<'_> {
+    type Block = PlannedBlock;
+
+    #[inline]
+    fn place(&mut self, granules: u64) -> Option<PlannedBlock> {
+        if let Some(step) = self.next_step {
+            if let Some(&Step::Allocate(block)) = self.plan.steps().get(step) {
+                let extent = self.plan.extents()[block as usize];
+                if extent.granules == granules {
+                    self.next_step = Some(step + 1);
+                    self.live_blocks += 1;
+                    self.followed += 1;
+                    return Some(PlannedBlock { extent, source: Source::Plan(block) });
+                }
+            }
+            self.depart(step);
+        }
+        if let Some(block) = self.find(granules) {
+            self.live_blocks += 1;
+            self.followed += 1;
+            return Some(block);
+        }
+        self.departed += 1;
+        self.place_in_rest(granules)
+    }
+
+    #[inline]
+    fn release(&mut self, block: PlannedBlock) {
+        let number = match block.source {
+            Source::Rest(handle) => return self.rest.release(handle),
+            Source::Plan(number) => number,
+        };
+        self.live_blocks -= 1;
+        if let Some(step) = self.next_step {
+            if self.plan.steps().get(step) == Some(&Step::Free(number)) {
+                self.next_step = Some(step + 1);
+                return;
+            }
+            self.depart(step);
+        }
+        self.live.remove(&block.extent.offset_granules);
+    }
+}
+
+impl Locate for Planned<'_> {
+    fn locate(&self, block: &PlannedBlock) -> Extent {
+        block.extent
+    }
+}
+
+impl core::fmt::Debug for Planned<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Planned")
+            .field("followed", &self.followed)
+            .field("departed", &self.departed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::replay::script::{Event, Script, Step as ScriptStep};
+
+    fn script(seed: u64) -> Script {
+        let mut rng = Rng::with_seed(seed);
+        let (mut events, mut live) = (Vec::new(), Vec::new());
+        for block in 0..400 {
+            events.push(Event::Allocate { block, size_bytes: rng.u64(1..=300) });
+            live.push(block);
+            while live.len() > 20 || (!live.is_empty() && rng.bool()) {
+                let block = live.swap_remove(rng.usize(0..live.len()));
+                events.push(Event::Free { block });
+            }
+        }
+        Script::of_events(events.into_iter(), 400, 1)
+    }
+
+    /// Replays, and checks each block against all that are live.
+    fn check(script: &Script, planned: &mut Planned<'_>) {
+        let mut slots: Vec<Option<PlannedBlock>> = Vec::new();
+        slots.resize_with(script.peak_live_blocks() as usize, || None);
+        for step in script.steps() {
+            match *step {
+                ScriptStep::Allocate { slot, granules } => {
+                    let block = planned.place(granules).unwrap();
+                    let extent = planned.locate(&block);
+                    assert!(extent.granules >= granules);
+                    for other in slots.iter().flatten() {
+                        let other = planned.locate(other);
+                        assert!(
+                            extent.end_granules() <= other.offset_granules
+                                || other.end_granules() <= extent.offset_granules
+                        );
+                    }
+                    slots[slot as usize] = Some(block);
+                }
+                ScriptStep::Free { slot } => {
+                    planned.release(slots[slot as usize].take().unwrap());
+                }
+            }
+        }
+        for block in slots.into_iter().flatten() {
+            planned.release(block);
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_the_same_again_is_served_from_the_plan_alone() {
+        for seed in 0..20 {
+            let script = script(seed);
+            let plan = Plan::of(&script);
+            let mut planned = Planned::new(&plan, 256, 1 << 20).unwrap();
+            for iteration in 1..=3 {
+                check(&script, &mut planned);
+                planned.restart();
+                assert_eq!((planned.followed(), planned.departed()), (400 * iteration, 0));
+            }
+            assert_eq!(planned.capacity_granules(), plan.capacity_granules());
+        }
+    }
+
+    #[test]
+    fn one_that_departs_is_served_without_overlap_and_mostly_from_the_plan() {
+        let (mut followed, mut all) = (0, 0);
+        for seed in 0..40 {
+            let script = script(seed);
+            let plan = Plan::of(&script);
+            let mut planned = Planned::new(&plan, 256, 1 << 20).unwrap();
+            check(&script.perturbed(50, seed), &mut planned);
+            assert!(planned.departed() > 0);
+            followed += planned.followed();
+            all += planned.followed() + planned.departed();
+            // The next iteration follows again.
+            let departed = planned.departed();
+            planned.restart();
+            check(&script, &mut planned);
+            assert_eq!(planned.departed(), departed);
+            assert_eq!(planned.rest.stats().live_bytes, 0);
+        }
+        assert!(followed * 10 > all * 6, "{followed} of {all}");
+    }
+
+    #[test]
+    fn another_program_is_served_too() {
+        for seed in 0..20 {
+            let plan = Plan::of(&script(seed));
+            check(&script(seed + 100), &mut Planned::new(&plan, 256, 1 << 20).unwrap());
+        }
+    }
+}
