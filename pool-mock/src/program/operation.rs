@@ -11,6 +11,8 @@ pub struct Shape {
     pub initial_bytes: u64,
     /// The most it may have.
     pub limit_bytes: Option<u64>,
+    /// From so many bytes on memory is short, also without a limit.
+    pub short_from_bytes: Option<u64>,
     /// The least that it takes at a time.
     pub arena_bytes: u64,
     /// What one thread's cache keeps.
