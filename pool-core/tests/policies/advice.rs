@@ -32,7 +32,7 @@ fn rounds(world: &World, streams: &[StreamId], seed: u64) -> u64 {
                 world.free(stream, buffer);
             }
         }
-        for (stream, buffer) in std::mem::replace(&mut kept, next) {
+        for (stream, buffer) in core::mem::replace(&mut kept, next) {
             live -= buffer.size_bytes;
             world.free(stream, buffer);
         }
@@ -198,7 +198,9 @@ fn free_memory_that_is_scattered_over_streams_is_told_from_none() {
     let after = world.pool.evidence();
     assert_eq!(after.growths - before.growths, 1);
     assert_eq!((after.scattered_growths - before.scattered_growths, after.streams), (1, 2));
-    held.into_iter().for_each(|(stream, block)| world.free(stream, block));
+    for (stream, block) in held {
+        world.free(stream, block);
+    }
     world.end();
 }
 

@@ -89,6 +89,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         initial_bytes: initial_bytes.min(limit_bytes.unwrap_or(u64::MAX)),
         limit_bytes,
         is_tenant: cache / 4 % 4 == 1,
+        short_from_bytes: (start / 4 % 4 == 2).then_some(initial_bytes),
         arena_bytes,
         cache_bytes: [0, 16 << 10, 64 << 10, 256 << 10][usize::from(cache % 4)],
         deferred: match deferred % 4 {

@@ -14,6 +14,8 @@ pub struct Shape {
     pub limit_bytes: Option<u64>,
     /// Whether that is its quota of a budget.
     pub is_tenant: bool,
+    /// From so many bytes on memory is short, also without a limit.
+    pub short_from_bytes: Option<u64>,
     /// The least that it takes at a time.
     pub arena_bytes: u64,
     /// What one thread's cache keeps.

@@ -253,6 +253,9 @@ impl Run {
         } else if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
         }
+        if let Some(bytes) = shape.short_from_bytes {
+            config = config.short_from_bytes(bytes);
+        }
         let pool = Pool::on_platform(device.clone(), config);
         let at_start = |fault| Finding { step: 0, fault };
         let pool = pool.map_err(|error| at_start(Fault::unexpected("new", &error)))?;

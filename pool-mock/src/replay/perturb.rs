@@ -81,18 +81,12 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        Trace,
-        replay::{Script, Step},
-    };
+    use super::*;
 
     #[test]
     fn about_as_many_requests_change_as_asked_and_the_seed_says_which() {
-        let mut log = "Action,Pointer,Size,Stream\n".to_owned();
-        for number in 1..=1000 {
-            log += &format!("allocate,{number:#x},100000,0\nfree,{number:#x},100000,0\n");
-        }
-        let script = Script::new(&Trace::read(log.as_bytes()).unwrap(), 256);
+        let both = |block| [Event::Allocate { block, size_bytes: 100_000 }, Event::Free { block }];
+        let script = Script::of_events((0..1000).flat_map(both), 1000, 256);
         let changed = script.perturbed(300, 1);
         assert_eq!(changed.steps(), script.perturbed(300, 1).steps());
         assert_ne!(changed.steps(), script.perturbed(300, 2).steps());

@@ -239,7 +239,7 @@ mod tests {
             let power = rng.u32(0..10);
             events.push(Event::Allocate { block, size_bytes: rng.u64(1..=1 << power) });
             live.push(block);
-            while !live.is_empty() && rng.u32(0..live.len() as u32 + 8) > 7 {
+            while !live.is_empty() && rng.usize(0..live.len() + 8) > 7 {
                 let block = live.swap_remove(rng.usize(0..live.len()));
                 events.push(Event::Free { block });
             }

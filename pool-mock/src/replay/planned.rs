@@ -1,6 +1,6 @@
 //! An allocator that serves a program from a plan as long as it does what it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use pool_core::{Chunked, ConfigError, Handle, OffsetAllocator, RangeConfig};
 
@@ -9,16 +9,20 @@ use super::{
     plan::{Plan, Planned as Step},
 };
 
-/// How far ahead in the plan a request is looked for that is not the next one.
-const LOOK_AHEAD: usize = 32;
+/// Among so many of the plan's blocks a request is looked for that is not the next one, and so many
+/// behind it are not expected any more.
+const WINDOW: usize = 32;
+
+/// After more unexpected requests than this in a row other blocks are expected.
+const MOST_MISSES: usize = 8;
 
 /// Serves requests from a [`Plan`], and those that depart from it from a range of their own behind
 /// it.
 ///
 /// As long as every call is the plan's next one, a call looks at one entry of it. From the first
 /// departure on, to the end of the iteration, each planned place is checked to be free, since
-/// blocks may live longer than planned; a request is looked for a little ahead in the plan, so
-/// that one more, one less or one of another size does not lose the rest.
+/// blocks may live longer than planned; a request is looked for among those that the plan expects
+/// next, so that one more, one less or one of another size does not lose the rest.
 ///
 /// # Example
 ///
@@ -37,9 +41,13 @@ pub struct Planned<'a> {
     plan: &'a Plan,
     /// The next step of the plan, while all is as planned.
     next_step: Option<usize>,
-    /// The next block of the plan from the first departure on, and the ends of planned blocks
-    /// that are live, by their starts.
+    /// From the first departure on, the plan's blocks that are expected next, in their order, and
+    /// the first behind them.
+    expected: VecDeque<usize>,
     next_block: usize,
+    /// Requests in a row that the plan did not expect.
+    misses: usize,
+    /// The ends of planned blocks that are live, by their starts.
     live: BTreeMap<u64, u64>,
     /// Planned blocks that are live.
     live_blocks: usize,
@@ -80,7 +88,9 @@ impl<'a> Planned<'a> {
         Ok(Self {
             plan,
             next_step: Some(0),
+            expected: VecDeque::new(),
             next_block: 0,
+            misses: 0,
             live: BTreeMap::new(),
             live_blocks: 0,
             rest,
@@ -121,6 +131,7 @@ impl<'a> Planned<'a> {
     fn depart(&mut self, step: usize) {
         self.next_step = None;
         self.live.clear();
+        self.expected.clear();
         self.next_block = 0;
         for step in &self.plan.steps()[..step] {
             match *step {
@@ -136,19 +147,30 @@ impl<'a> Planned<'a> {
         }
     }
 
-    /// The place of a request that departs from the plan's order, if the plan has one near and it
-    /// is free.
+    /// The place of a request behind a departure, if the plan expects one like it and its place is
+    /// free.
     fn find(&mut self, granules: u64) -> Option<PlannedBlock> {
-        let ahead = self.plan.extents().get(self.next_block..)?;
-        let same = ahead.iter().take(LOOK_AHEAD).position(|extent| extent.granules == granules);
-        // One that shrank has the place of the one that is next.
-        let fits = || {
-            let next = ahead.first()?.granules;
-            (granules < next && next / 2 <= granules).then_some(0)
+        let extents = self.plan.extents();
+        while self.expected.len() < WINDOW && self.next_block < extents.len() {
+            self.expected.push_back(self.next_block);
+            self.next_block += 1;
+        }
+        let same = |&block: &usize| extents[block].granules == granules;
+        let Some(at) = self.expected.iter().position(same) else {
+            self.misses += 1;
+            if self.misses > MOST_MISSES {
+                // All that is expected may be what was left out.
+                self.expected.pop_front();
+            }
+            return None;
         };
-        let place = self.next_block + same.or_else(fits)?;
-        let extent = Extent { granules, ..self.plan.extents()[place] };
-        self.next_block = place + 1;
+        self.misses = 0;
+        let place = self.expected.remove(at)?;
+        // The program does not come back to what it left out long ago.
+        while self.expected.front().is_some_and(|&block| block + WINDOW < place) {
+            self.expected.pop_front();
+        }
+        let extent = extents[place];
         let (start, end) = (extent.offset_granules, extent.end_granules());
         let is_taken =
             self.live.range(..end).next_back().is_some_and(|(_, &other_end)| other_end > start);

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(wait_longer(&advised.clone(), &mut advised, &evidence), None);
         for rare in [(100, 6400), (15, 100), (0, 0)] {
             let (drains, deferred_blocks) = rare;
-            let evidence = Evidence { drains, deferred_blocks, ..Evidence::default() };
+            let evidence = Evidence { deferred_blocks, drains, ..Evidence::default() };
             assert_eq!(wait_longer(&had, &mut advised, &evidence), None);
         }
         let had = with(Reclaim { deferred: Deferred::AtOnce, ..Reclaim::default() });
