@@ -66,8 +66,8 @@ pub use device::Device;
 pub use pool::policy;
 #[cfg(feature = "alloc")]
 pub use pool::{
-    Cause, Deferred, DeviceError, GraphId, On, Pool, PoolConfig, PoolError, PoolStats, Reclaimed,
-    Remedy, Shortage, StreamId, Tag, Trimmed,
+    Affinity, Cause, Deferred, DeviceError, GraphId, Lifetime, On, Pool, PoolConfig, PoolError,
+    PoolStats, Reclaimed, Remedy, Shortage, StreamId, Tag, Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use range::Chunked;

@@ -95,7 +95,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn make_clean(&self) {
         let mut failure = None;
         self.drain(&mut failure);
-        self.shared.flush();
+        self.flush();
         self.gather_all(&mut failure, true);
         self.fence_hub(&mut failure);
         self.poll(&mut failure);

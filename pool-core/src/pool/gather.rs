@@ -30,11 +30,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         false
     }
 
-    /// The spaces with the longest free runs, the longest first; those that wait for nothing
-    /// before all others.
+    /// The spaces of others with the longest free runs, the longest first; those that wait for
+    /// nothing before all others.
     fn victims(&self, plea: &Plea<'_, D>) -> Vec<Owner> {
         let mut victims: Vec<(bool, u64, Owner)> = self.with_books(|books| {
-            let others = books.gatherable().filter(|&space| space != plea.space);
+            let own = plea.asker.number();
+            let is_other = |space: Owner| own.is_none() || books.stream_of(space) != own;
+            let others = books.gatherable().filter(|&space| space != plea.space && is_other(space));
             others
                 .filter_map(|space| {
                     let waits = books.source_of(space).is_some();

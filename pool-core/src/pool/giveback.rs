@@ -117,7 +117,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if wait {
             self.wait_for_parcels(failure);
         }
-        self.shared.flush();
+        self.flush();
         self.gather_all(failure, true);
         self.fence_hub(failure);
         self.poll(failure);

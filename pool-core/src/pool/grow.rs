@@ -10,6 +10,7 @@ use super::error::PoolError;
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use crate::device::{Call, Capabilities, Device};
+use crate::range::Placement;
 use crate::sync::{nap, pause};
 use crate::threads::{HUB, Owner, Threads};
 
@@ -102,6 +103,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         let arena = Arc::new(Arena { range, size_bytes, origin_bytes, stretch });
         books.is_misaligned |= !address.is_multiple_of(self.shared.shape().bytes(1));
+        books.is_askew |= !address.is_multiple_of(WINDOW_BYTES);
         let entered = books.arenas.enter(arena) && {
             if space == HUB {
                 self.shared.add_to_hub(stretch)
@@ -119,10 +121,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
         None
     }
 
+    /// Whether every block is a buddy, aligned to its size.
+    fn rounds(&self) -> bool {
+        self.shared_config.range.placement == Placement::Buddy
+    }
+
     /// Bytes of an arena that certainly holds a request.
     pub(super) fn need_of(&self, plea: &Plea<'_, D>) -> Option<u64> {
         let granule = self.shared.shape().bytes(1);
         let size_bytes = plea.request.size_bytes.checked_next_multiple_of(granule)?;
+        if self.rounds() {
+            let buddy_bytes =
+                size_bytes.max(plea.request.align_bytes).checked_next_power_of_two()?;
+            // Before the first one in an arena something may be lost, though no more than a window.
+            let askew = self.with_books(|books| books.is_askew);
+            let lost_bytes = if askew { buddy_bytes.min(WINDOW_BYTES) } else { 0 };
+            return buddy_bytes.checked_add(lost_bytes);
+        }
         // The range may begin anywhere, unless its address says otherwise.
         let slack = plea.request.align_bytes.max(1) - 1;
         let slack = if slack < granule { 0 } else { slack };

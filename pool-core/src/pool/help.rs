@@ -19,15 +19,19 @@ use crate::threads::{HUB, Owner, Threads};
 /// The steps, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
+    /// Put back what is on the asker's own shelves.
+    Shelves,
     /// Take back what is done.
     Poll,
+    /// Take of what the asker's stream has for other lifetimes.
+    Apart,
     /// Have the asker's stream wait for the blocks of its own space.
     OwnParcels,
     /// Have it wait for what is common.
     Join,
     /// Have it wait for one other stream, and take a free stretch of that.
     Steal,
-    /// Empty the caches of all threads.
+    /// Empty the caches of all threads, and all shelves.
     Caches,
     /// Steal what came out of them.
     StealAgain,
@@ -41,8 +45,10 @@ enum Step {
     Exchange,
 }
 
-const ORDER: [Step; 10] = [
+const ORDER: [Step; 12] = [
+    Step::Shelves,
     Step::Poll,
+    Step::Apart,
     Step::OwnParcels,
     Step::Join,
     Step::Steal,
@@ -84,18 +90,18 @@ impl<D: Device> Plea<'_, D> {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Serves a request for which the asker's own space has no block.
+    /// Serves a request for which the asker's own space, for the lifetime of its block, has none.
     #[cold]
     pub(super) fn help(
         &self,
         asker: &Asker<D>,
         request: &Request,
+        own: Owner,
     ) -> Result<Block, PoolError<D::Error>> {
         let mut failure = None;
         if self.take_due() {
             self.drain(&mut failure);
         }
-        let own = self.space_for(asker)?;
         let joined = self.with_books(|books| {
             let known = asker.number().and_then(|number| books.streams.get(&number));
             known.map_or(Joined::new(), |known| known.joined.clone())
@@ -187,6 +193,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if short != self.is_shared() {
             self.set_shared(short);
             if short {
+                self.clear_shelves(None);
                 self.gather_all(failure, true);
             }
         }
@@ -223,12 +230,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let capturing = self.is_capturing();
         let waits = plea.asker.waits().is_some();
         match step {
+            Step::Shelves => self.clear_own_shelves(plea.asker, plea.space),
+            Step::Apart => plea.space != HUB && self.take_from_apart(plea),
             Step::Poll => (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure),
             Step::OwnParcels => waits && self.collect_own(plea),
             Step::Join => waits,
             Step::Steal | Step::StealAgain => waits && plea.space != HUB && self.steal(plea),
             Step::Caches => {
-                self.shared.flush();
+                self.flush();
                 true
             }
             Step::Gather => self.gather(plea),
@@ -265,7 +274,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             portions.push((longest_bytes, 1));
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
-            let portion = (owned / PORTIONS_OF_OWNED).min(longest_bytes / 2);
+            let portion =
+                (owned / PORTIONS_OF_OWNED).max(self.least_portion(plea)).min(longest_bytes / 2);
             // In a shorter one a search may miss the aligned place.
             let least = size_bytes.saturating_add(align_bytes - shape.bytes(1));
             if portion > least && !plea.tight {
@@ -312,8 +322,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     .map(|parcel| parcel.size_bytes)
                     .sum();
                 let free = in_use.owned_bytes.saturating_sub(in_use.used_bytes) + deferred;
-                if Some(*number) != plea.asker.number() && free > 0 {
-                    by_stream.push((StreamId { number: *number, space: space.0 }, free));
+                if Some(*number) == plea.asker.number() || free == 0 {
+                    continue;
+                }
+                // It may have several.
+                let usual = books.spaces_of(*number)[0].unwrap_or(space);
+                match by_stream.iter_mut().find(|(stream, _)| stream.number == *number) {
+                    Some((_, sum)) => *sum += free,
+                    None => by_stream.push((StreamId { number: *number, space: usual.0 }, free)),
                 }
             }
             for (source, granules) in books.stains.by_source() {

@@ -36,6 +36,7 @@
     reason = "a hit is a few dozen instructions, which calls would double"
 )]
 
+mod affinity;
 mod allocator;
 mod arenas;
 mod asker;
@@ -59,6 +60,7 @@ mod plenty;
 pub mod policy;
 mod reclaim;
 mod sabotage;
+mod shelves;
 mod sources;
 mod stains;
 mod stats;
@@ -74,7 +76,7 @@ pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};
 pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
 pub use giveback::Trimmed;
-pub use policy::Deferred;
+pub use policy::{Affinity, Deferred, Lifetime};
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

@@ -43,6 +43,8 @@ pub(crate) struct Note<D: Device> {
     /// Whether one of them uses it on another stream than its own space's.
     pub(crate) shared_in_graph: bool,
     pub(crate) tag: Option<Tag>,
+    /// The key of the shelf that it is put on when it is freed.
+    pub(crate) key: Option<u32>,
 }
 
 impl<D: Device> Note<D> {
@@ -73,6 +75,7 @@ impl<D: Device> Clone for Note<D> {
             graphs: self.graphs.clone(),
             shared_in_graph: self.shared_in_graph,
             tag: self.tag,
+            key: self.key,
         }
     }
 }
@@ -88,6 +91,7 @@ impl<D: Device> Default for Note<D> {
             graphs: Vec::new(),
             shared_in_graph: false,
             tag: None,
+            key: None,
         }
     }
 }

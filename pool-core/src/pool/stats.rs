@@ -62,8 +62,10 @@ pub struct PoolStats {
     pub live_blocks: u64,
     /// The most that was in use at once, caches and what was deferred included.
     pub peak_bytes: u64,
-    /// In caches of threads.
+    /// In caches of threads, and on shelves.
     pub cached_bytes: u64,
+    /// On shelves, of [these](Self::cached_bytes): freed under an affinity.
+    pub shelved_bytes: u64,
     /// Freed, and waiting for work of the device or for a graph.
     pub deferred_bytes: u64,
     /// Blocks that wait.
@@ -82,6 +84,8 @@ pub struct PoolStats {
     pub calls: DeviceCalls,
     /// Stretches that went from one stream to another behind a fence.
     pub steals: u64,
+    /// Requests that were served from a shelf.
+    pub shelf_hits: u64,
     /// Arenas added after the start.
     pub growths: u64,
     /// From free to reuse, of blocks that had to wait.
@@ -100,6 +104,7 @@ pub(super) struct Counters {
     pub(super) allocations: Counter,
     pub(super) frees: Counter,
     pub(super) steals: Counter,
+    pub(super) shelf_hits: Counter,
     pub(super) growths: Counter,
     /// Nanoseconds of the last tick, plus one; zero: there was none.
     tick: Counter,
@@ -142,6 +147,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let counts = (books.arenas.len() as u64, books.streams.len() as u64);
             (books.deferred(), reserved, counts.0, counts.1, books.in_transit_bytes)
         });
+        let shelved_bytes = self.with_books(|books| books.shelves.size_bytes());
         let (deferred_blocks, deferred_bytes) = deferred;
         let cached_bytes = shared.cached_bytes.saturating_sub(deferred_bytes);
         let used_bytes = shared.live_bytes + cached_bytes + deferred_bytes + in_transit;
@@ -150,6 +156,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             live_blocks: shared.live_blocks,
             peak_bytes: shared.peak_live_bytes,
             cached_bytes,
+            shelved_bytes,
             deferred_bytes,
             deferred_blocks,
             free_bytes: reserved.0.saturating_sub(used_bytes) + in_transit,
@@ -166,6 +173,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 frees: counters.frees.get(),
             },
             steals: counters.steals.get(),
+            shelf_hits: counters.shelf_hits.get(),
             growths: counters.growths.get(),
             latency: Latency {
                 parcels: counters.parcels.get(),

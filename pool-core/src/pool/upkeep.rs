@@ -112,7 +112,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.reclaim()
     }
 
-    /// Empties the caches of all threads: their blocks go back to the spaces that they are of.
+    /// Empties the caches of all threads, and shelves: their blocks go back to the spaces that they
+    /// are of.
     ///
     /// # Example
     ///
@@ -125,7 +126,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn flush(&self) {
-        self.inner().shared.flush();
+        self.inner().flush();
     }
 
     /// Gives arenas back to the device that have no live block, while more than `keep_bytes` stay

@@ -16,6 +16,7 @@ use super::names::in_shard;
 use super::owner::Owner;
 use super::packed::Packed;
 use super::platform::Threads;
+use super::word::Giver;
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Shape, Slot, Stretch,
 };
@@ -186,6 +187,24 @@ impl<T: Threads> SharedAllocator<T> {
         };
         inner.loose.took_shared(aside.size_bytes);
         Ok(aside)
+    }
+
+    /// Gives a block that was set aside to the program again. None if the host has no room to note
+    /// where it is: then it is free.
+    pub(crate) fn take_up(&self, aside: Aside) -> Option<Block> {
+        let inner = self.inner();
+        let Aside { handle, offset_bytes, size_bytes, .. } = aside;
+        match handle.slot() {
+            Slot::Granule(_) => inner.words.give(handle, Giver::NO_CACHE),
+            Slot::Node(_) => {
+                if inner.starts.note(aside.stretch(inner.shape()), handle).is_err() {
+                    self.put_back(aside);
+                    return None;
+                }
+            }
+        }
+        inner.loose.gave_shared(size_bytes);
+        Some(Block { handle, offset_bytes, size_bytes })
     }
 
     /// Frees a block that was set aside, into the space that it is of.

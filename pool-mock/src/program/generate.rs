@@ -4,8 +4,9 @@
 //! shrinker that removes, swaps or copies records leaves the others what they are. Behind them
 //! come operations that the header draws: short inputs are long programs, too.
 
-use pool_core::Deferred;
 use pool_core::device::Call;
+use pool_core::policy::Reuse;
+use pool_core::{Affinity, Deferred, Lifetime, Placement};
 
 use super::operation::{Operation, Pace, Program, Release, Shape, Where};
 
@@ -94,6 +95,16 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             2 => Deferred::Queue { blocks: 8, bytes: 256 << 10 },
             _ => Deferred::Queue { blocks: 1000, bytes: 1 << 30 },
         },
+        reuse: Reuse {
+            placement: match start / 4 % 4 {
+                0 | 1 => Placement::BestFit,
+                2 => Placement::FirstFit,
+                _ => Placement::Buddy,
+            },
+            tolerance_percent: [0, 0, 25, 100][usize::from(start / 16 % 4)],
+            shelf_bytes: [64 << 20, 0, 64 << 10, 256 << 10][usize::from(cache / 4 % 4)],
+            shelf_tolerance_percent: [12, 0, 1, 100][usize::from(cache / 16 % 4)],
+        },
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,
@@ -131,6 +142,7 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
             size_bytes: size_bytes(shape, second, value),
             align_bytes: align_bytes(third),
             tag: (third / 32 == 0).then_some(third % 3),
+            affinity: affinity(low, high),
             write: third / 8 % 8 != 1,
         },
         64..=83 => Operation::Use {
@@ -233,6 +245,16 @@ fn size_bytes(shape: &Shape, kind: u8, value: u16) -> u64 {
         14 => whole - whole / 8,
         _ => 1 + u64::from(value) * 8,
     }
+}
+
+/// Few, so that they are met again.
+fn affinity(low: u8, high: u8) -> Option<Affinity> {
+    let affinity = Affinity::new(u32::from(low % 3)).lifetime(match low / 4 % 4 {
+        0 | 1 => Lifetime::Usual,
+        2 => Lifetime::Short,
+        _ => Lifetime::Long,
+    });
+    (high % 4 == 0).then(|| affinity.align_bytes(if low / 16 == 0 { 4096 } else { 1 }))
 }
 
 fn align_bytes(byte: u8) -> u64 {

@@ -224,8 +224,9 @@ impl Run {
             .initial_bytes(shape.initial_bytes)
             .arena_bytes(shape.arena_bytes)
             .cache_bytes(shape.cache_bytes)
-            .address_bytes(ADDRESS_BYTES)
-            .deferred(shape.deferred);
+            .address_bytes(if shape.rounds() { 2 * ADDRESS_BYTES } else { ADDRESS_BYTES })
+            .deferred(shape.deferred)
+            .reuse(shape.reuse);
         if let Some(limit_bytes) = shape.limit_bytes {
             config = config.limit_bytes(limit_bytes);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pool_core::{Block, GraphId, StreamId};
+use pool_core::{Affinity, Block, GraphId, StreamId};
 
 use crate::device::{GraphHandle, Owner, SimDevice, SimFence, SimRange, SimStream};
 
@@ -72,6 +72,7 @@ pub(super) struct Held {
     /// A stream that used it is gone, unnoted: only a free that names no stream is right.
     pub(super) nameless: bool,
     pub(super) tag: Option<u8>,
+    pub(super) affinity: Option<Affinity>,
 }
 
 /// A capture that is under way.
