@@ -14,14 +14,14 @@ use super::policy::{Affinity, CoolDown, Lifetime};
 use super::shelves::Fit;
 use super::stream::On;
 use crate::device::Device;
-use crate::range::{AllocError, Block, Handle, HandleError, Placement, Request};
+use crate::range::{AllocError, Block, Handle, HandleError, Options, Placement, Request};
 use crate::threads::{HUB, Owner, Threads};
 
 /// Lifetimes for which a stream has memory beside that of most blocks.
 pub(super) const LIFETIMES_APART: usize = 2;
 
 /// The least that goes to the memory for one of them at a time.
-const LEAST_APART_BYTES: u64 = 4 << 20;
+const LEAST_APART_BYTES: u64 = 16 << 20;
 
 impl Lifetime {
     /// Where a stream keeps the space for it; none for the usual one.
@@ -204,10 +204,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     let are_own = [other, plea.space]
                         .into_iter()
                         .all(|space| books.stream_of(space) == Some(number));
-                    let taken = are_own
-                        .then(|| self.shared.take_stretch(other, size_bytes, align_bytes))
-                        .flatten();
-                    taken.is_some_and(|stretch| {
+                    // Away from where blocks are cut.
+                    let high = Options::HIGH_END;
+                    let take = || self.shared.take_stretch(other, size_bytes, align_bytes, high);
+                    are_own.then(take).flatten().is_some_and(|stretch| {
                         self.shared.give(plea.space, stretch) || {
                             // Its node is spare there.
                             self.shared.give(other, stretch);
@@ -283,8 +283,9 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// # Complexity
     ///
-    /// Linear in the blocks on the key's shelf. It takes the lock of the pool's books, which a hit
-    /// of [`allocate_on`](Self::allocate_on) does not, and so does the free.
+    /// Logarithmic in the blocks on shelves, but for those of the right size that are not aligned. It
+    /// takes the lock of the pool's books, which a hit of [`allocate_on`](Self::allocate_on) does not,
+    /// and so does the free.
     ///
     /// # Example
     ///

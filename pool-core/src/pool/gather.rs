@@ -6,7 +6,7 @@ use super::books::{Books, Holder};
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use crate::device::Device;
-use crate::range::Stretch;
+use crate::range::{Options, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -17,7 +17,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let moved = self.portions(plea, longest_bytes, false).into_iter().any(
                 |(size_bytes, align_bytes)| {
                     self.with_books(|books| {
-                        let taken = self.shared.take_stretch(victim, size_bytes, align_bytes);
+                        let taken = self.shared.take_stretch(
+                            victim,
+                            size_bytes,
+                            align_bytes,
+                            Options::empty(),
+                        );
                         taken.is_some_and(|stretch| self.give_to_hub(books, victim, stretch))
                     })
                 },

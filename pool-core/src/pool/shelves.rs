@@ -7,7 +7,7 @@
 //! waited for or taken from the device, and whenever caches are emptied.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::range::Tolerance;
 use crate::threads::{Aside, Owner};
@@ -15,14 +15,20 @@ use crate::threads::{Aside, Owner};
 /// The most blocks on all shelves.
 const MOST_BLOCKS: usize = 1024;
 
-/// A shelf, by space and key.
-type Place = (u32, u32);
+/// Where a block is: on the shelf of a space for a key, by size, and of one size the newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    space: u32,
+    key: u32,
+    size_bytes: u64,
+    serial: Reverse<u64>,
+}
 
-/// A block on a shelf.
-struct Shelved {
-    /// When it was put there: a count of such.
-    serial: u64,
-    block: Aside,
+impl Place {
+    /// Before all blocks of a space.
+    const fn first_of(space: u32) -> Self {
+        Self { space, key: 0, size_bytes: 0, serial: Reverse(u64::MAX) }
+    }
 }
 
 /// What is looked for on a shelf, in bytes.
@@ -37,9 +43,11 @@ pub(crate) struct Fit {
 
 /// All shelves of a pool.
 pub(crate) struct Shelves {
-    shelves: BTreeMap<Place, Vec<Shelved>>,
-    blocks: usize,
+    blocks: BTreeMap<Place, Aside>,
+    /// Where each block is, in the order in which they came: by serial.
+    ages: BTreeMap<u64, Place>,
     size_bytes: u64,
+    /// The last serial.
     serial: u64,
     most_bytes: u64,
     tolerance: Tolerance,
@@ -50,8 +58,8 @@ impl Shelves {
     /// Shelves for so many bytes of blocks, which may be longer than usual by a tolerance.
     pub(crate) fn new(most_bytes: u64, tolerance: Tolerance, granule_bytes: u64) -> Self {
         Self {
-            shelves: BTreeMap::new(),
-            blocks: 0,
+            blocks: BTreeMap::new(),
+            ages: BTreeMap::new(),
             size_bytes: 0,
             serial: 0,
             most_bytes,
@@ -70,44 +78,42 @@ impl Shelves {
         self.size_bytes
     }
 
-    /// Every block on a shelf, with the space that it is there for.
+    /// Every block on a shelf, with the space whose shelf it is.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Owner, &Aside)> {
-        self.shelves.iter().flat_map(|(&(space, _), shelf)| {
-            shelf.iter().map(move |shelved| (Owner(space), &shelved.block))
-        })
+        self.blocks.iter().map(|(place, block)| (Owner(place.space), block))
     }
 
-    /// Puts a block on the shelf of its space's for a key.
+    /// Puts a block on the shelf of its space for a key.
     pub(crate) fn push(&mut self, key: u32, block: Aside) {
         self.serial += 1;
-        self.blocks += 1;
-        self.size_bytes += block.size_bytes;
-        let shelf = self.shelves.entry((block.space.0, key)).or_default();
-        shelf.push(Shelved { serial: self.serial, block });
+        let serial = Reverse(self.serial);
+        let Aside { space, size_bytes, .. } = block;
+        let place = Place { space: space.0, key, size_bytes, serial };
+        self.blocks.insert(place, block);
+        self.ages.insert(self.serial, place);
+        self.size_bytes += size_bytes;
     }
 
     /// Takes away what is too much: the block that has been there longest. None if it is not.
     pub(crate) fn pop_excess(&mut self) -> Option<Aside> {
-        if self.size_bytes <= self.most_bytes && self.blocks <= MOST_BLOCKS {
+        if self.size_bytes <= self.most_bytes && self.blocks.len() <= MOST_BLOCKS {
             return None;
         }
-        let age = |shelf: &Vec<Shelved>| shelf.first().map(|oldest| oldest.serial);
-        let (&place, _) = self.shelves.iter().min_by_key(|(_, shelf)| age(shelf))?;
-        self.take_at(place, 0)
+        let (_, &oldest) = self.ages.first_key_value()?;
+        self.take_at(oldest)
     }
 
     /// Takes the block that fits best, of several such the one that was put there last.
     pub(crate) fn take(&mut self, space: Owner, key: u32, fit: &Fit) -> Option<Aside> {
-        let place = (space.0, key);
-        let shelf = self.shelves.get(&place)?;
-        let fitting = shelf.iter().enumerate().rev().filter(|(_, shelved)| {
-            let Aside { offset_bytes, size_bytes, .. } = shelved.block;
-            size_bytes >= fit.least_bytes
-                && offset_bytes & (fit.align_bytes - 1) == 0
-                && self.is_tolerable(fit.usual_bytes, size_bytes)
+        let first = Place { key, size_bytes: fit.least_bytes, ..Place::first_of(space.0) };
+        let longer = self.blocks.range(first..);
+        let mut fitting = longer.take_while(|(place, _)| {
+            (place.space, place.key) == (space.0, key)
+                && self.is_tolerable(fit.usual_bytes, place.size_bytes)
         });
-        let (at, _) = fitting.min_by_key(|(_, shelved)| shelved.block.size_bytes)?;
-        self.take_at(place, at)
+        let aligned = fitting.find(|(_, block)| block.offset_bytes & (fit.align_bytes - 1) == 0);
+        let (&place, _) = aligned?;
+        self.take_at(place)
     }
 
     /// Whether a block of a size may serve where one of the usual size would.
@@ -116,31 +122,25 @@ impl Shelves {
         self.tolerance.covers(usual_bytes / self.granule_bytes, over)
     }
 
-    fn take_at(&mut self, place: Place, at: usize) -> Option<Aside> {
-        let shelf = self.shelves.get_mut(&place)?;
-        let block = shelf.get(at)?.block;
-        shelf.remove(at);
-        if shelf.is_empty() {
-            self.shelves.remove(&place);
-        }
-        self.blocks -= 1;
+    fn take_at(&mut self, place: Place) -> Option<Aside> {
+        let block = self.blocks.remove(&place)?;
+        self.ages.remove(&place.serial.0);
         self.size_bytes -= block.size_bytes;
         Some(block)
     }
 
     /// Takes any block of a space, or of all.
     pub(crate) fn pop(&mut self, space: Option<Owner>) -> Option<Aside> {
-        let place = match space {
-            Some(Owner(space)) => *self.shelves.range((space, 0)..=(space, u32::MAX)).next()?.0,
-            None => *self.shelves.first_key_value()?.0,
-        };
-        let last = self.shelves.get(&place)?.len().checked_sub(1)?;
-        self.take_at(place, last)
+        let first = Place::first_of(space.map_or(0, |space| space.0));
+        let (&place, _) = self.blocks.range(first..).next()?;
+        let is_wanted = space.is_none_or(|space| space.0 == place.space);
+        if is_wanted { self.take_at(place) } else { None }
     }
 
     /// Whether what is counted is what is there.
     pub(crate) fn are_counted(&self) -> bool {
-        let sum = self.all().fold((0, 0), |sum, (_, block)| (sum.0 + 1, sum.1 + block.size_bytes));
-        sum == (self.blocks, self.size_bytes)
+        let size_bytes: u64 = self.blocks.values().map(|block| block.size_bytes).sum();
+        let places = self.ages.values().all(|place| self.blocks.contains_key(place));
+        size_bytes == self.size_bytes && places && self.ages.len() == self.blocks.len()
     }
 }

@@ -102,8 +102,14 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Takes a free stretch of so many bytes, aligned to `align_bytes`, away: it is none of this
     /// allocator's any more. `None` if there is none.
-    pub(crate) fn take_stretch(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
-        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
+    pub(crate) fn take_stretch(
+        &mut self,
+        bytes: u64,
+        align_bytes: u64,
+        options: Options,
+    ) -> Option<Stretch> {
+        let options = options.union(Options::OUTSIDE_SPANS);
+        let request = Request::new(bytes).align_bytes(align_bytes).options(options);
         let peak = self.books.peak_live_granules;
         let block = self.serve(&request).ok()??;
         let stretch = self.stretch_of(&block);

@@ -18,7 +18,8 @@ use super::packed::Packed;
 use super::platform::Threads;
 use super::word::Giver;
 use crate::range::{
-    AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Shape, Slot, Stretch,
+    AllocError, Block, ConfigError, Handle, HandleError, Need, Options, Request, Shape, Slot,
+    Stretch,
 };
 
 /// The hub's number.
@@ -290,9 +291,10 @@ impl<T: Threads> SharedAllocator<T> {
         space: Owner,
         size_bytes: u64,
         align_bytes: u64,
+        options: Options,
     ) -> Option<Stretch> {
         let mut guard = self.inner().centre.lock(space.0);
-        guard.range.take_stretch(size_bytes, align_bytes)
+        guard.range.take_stretch(size_bytes, align_bytes, options)
     }
 
     /// Takes all free runs of a space out of it, as far as there is room to note them.

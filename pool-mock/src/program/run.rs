@@ -44,6 +44,7 @@ pub struct Tally {
     pub steals: u64,
     pub growths: u64,
     pub meetings: u64,
+    pub shelf_hits: u64,
     pub released_bytes: u64,
 }
 
@@ -71,6 +72,7 @@ impl Tally {
         self.steals += other.steals;
         self.growths += other.growths;
         self.meetings += other.meetings;
+        self.shelf_hits += other.shelf_hits;
         self.released_bytes += other.released_bytes;
     }
 }
@@ -401,7 +403,10 @@ impl Run {
         }
         self.look_at_device()?;
         let stats = self.pool.stats();
-        self.tally(|tally| (tally.steals, tally.growths) = (stats.steals, stats.growths));
+        self.tally(|tally| {
+            (tally.steals, tally.growths) = (stats.steals, stats.growths);
+            tally.shelf_hits = stats.shelf_hits;
+        });
         self.world().drop_all(&self.device);
         let Some(run) = Arc::into_inner(self) else { return Ok(Tally::default()) };
         let Self { device, pool, tally, .. } = run;
