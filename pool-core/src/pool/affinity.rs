@@ -8,20 +8,21 @@ use super::Pool;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::error::PoolError;
+use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{CLEAN, Inner};
 use super::policy::{Affinity, CoolDown, Lifetime};
 use super::shelves::Fit;
 use super::stream::On;
 use crate::device::Device;
-use crate::range::{AllocError, Block, Handle, HandleError, Options, Placement, Request};
+use crate::range::{AllocError, Block, Handle, HandleError, Options, Placement, Request, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
 /// Lifetimes for which a stream has memory beside that of most blocks.
 pub(super) const LIFETIMES_APART: usize = 2;
 
-/// The least that goes to the memory for one of them at a time.
-const LEAST_APART_BYTES: u64 = 16 << 20;
+/// What is added to the memory for a lifetime where the pool cannot grow: a part of an arena.
+const PORTIONS_OF_ARENA: u64 = 4;
 
 impl Lifetime {
     /// Where a stream keeps the space for it; none for the usual one.
@@ -178,13 +179,62 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// The least that is added at a time to the space that serves a request: in pieces as small as
-    /// blocks, memory of several lifetimes would be mixed after all.
+    /// Whether a request is for a lifetime whose memory is kept apart, and has not to take what there
+    /// is: it is served from arenas of its own.
+    pub(super) fn keeps_apart(&self, plea: &Plea<'_, D>) -> bool {
+        !plea.mixes && self.with_books(|books| books.is_apart(plea.space))
+    }
+
+    /// The stretch that is added to memory that is kept apart: an arena's worth.
+    pub(super) fn portion_apart(
+        &self,
+        size_bytes: u64,
+        align_bytes: u64,
+        longest_bytes: u64,
+    ) -> Vec<(u64, u64)> {
+        let granule = self.shared.shape().bytes(1);
+        // In a shorter one a search may miss the aligned place.
+        let sure_bytes = size_bytes.saturating_add(align_bytes - granule);
+        let floor_bytes = self.with_books(|books| books.growth.floor_bytes);
+        let wanted = sure_bytes.max(floor_bytes & !(granule - 1));
+        let rest = longest_bytes.checked_sub(wanted);
+        // What would be left for another lifetime is not less.
+        let portion = rest.map(|rest| if rest < wanted { longest_bytes } else { wanted });
+        portion.map(|portion| (portion, granule)).into_iter().collect()
+    }
+
+    /// Moves arenas that are a space's alone, and free, to the hub. False if it has none.
+    pub(super) fn give_idle_to_hub(&self, books: &mut Books<D>, space: Owner) -> bool {
+        // An empty span is free, but in no run.
+        let span_bytes = self.shared.shape().bytes(self.shared.shape().span_granules.into());
+        let most = self.shared.use_of(space).longest_run_bytes.saturating_mul(2) + span_bytes;
+        let arenas = books.arenas.iter().filter(|arena| arena.size_bytes <= most);
+        let arenas: Vec<Stretch> = arenas.map(|arena| arena.stretch).collect();
+        arenas.into_iter().fold(false, |moved, arena| {
+            let idle = self.shared.take_island(space, arena);
+            moved | (idle && self.give_to_hub(books, space, arena))
+        })
+    }
+
+    /// The least that is added to the memory for a lifetime when it cannot be an arena's worth: in
+    /// pieces as small as blocks, it would be mixed with that of others after all.
     pub(super) fn least_portion(&self, plea: &Plea<'_, D>) -> u64 {
-        let is_apart = |number: u32| {
-            self.with_books(|books| books.spaces_of(number)[1..].contains(&Some(plea.space)))
-        };
-        if plea.asker.number().is_some_and(is_apart) { LEAST_APART_BYTES } else { 0 }
+        self.with_books(|books| {
+            let is_apart = books.is_apart(plea.space);
+            if is_apart { books.growth.floor_bytes / PORTIONS_OF_ARENA } else { 0 }
+        })
+    }
+
+    /// Takes memory wherever it is, for want of more: of what the stream has for other lifetimes, or
+    /// of what all have. From here on the request is served from whatever there is. False if there was
+    /// nothing apart.
+    pub(super) fn mix(&self, plea: &mut Plea<'_, D>) -> bool {
+        let (waits, kept) = (plea.asker.waits().is_some(), self.keeps_apart(plea));
+        plea.mixes = true;
+        let any = self.with_books(|books| books.gatherable().any(|space| books.is_apart(space)));
+        any && (plea.space != HUB && self.take_from_apart(plea)
+            || self.gather_all(&mut plea.failure, waits, Gathered::All)
+            || kept)
     }
 
     /// Takes a free stretch that serves the request of what the asker's stream has for blocks of other
@@ -243,21 +293,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.clear_shelves(None);
         self.shared.flush();
     }
-
-    /// Puts back what is on the shelves of the asker's spaces. False if there was nothing.
-    pub(super) fn clear_own_shelves(&self, asker: &Asker<D>, space: Owner) -> bool {
-        self.with_books(|books| match asker.number() {
-            Some(number) => {
-                books.spaces_of(number).into_iter().flatten().fold(false, |cleared, space| {
-                    self.clear_shelves_in(books, Some(space)) | cleared
-                })
-            }
-            None => self.clear_shelves_in(books, Some(space)),
-        })
-    }
 }
 
 impl<D: Device> Books<D> {
+    /// Whether a space is a stream's for blocks that live shorter or longer than most.
+    pub(super) fn is_apart(&self, space: Owner) -> bool {
+        let known = self.stream_of(space).and_then(|number| self.streams.get(&number));
+        known.is_some_and(|known| known.apart.contains(&Some(space)))
+    }
+
     /// The spaces of a stream.
     pub(super) fn spaces_of(&self, number: u32) -> [Option<Owner>; 1 + LIFETIMES_APART] {
         self.streams.get(&number).map_or([None; 1 + LIFETIMES_APART], |known| {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Pool;
 use super::books::{Books, Capture, Held, Holder};
 use super::error::PoolError;
+use super::gather::Gathered;
 use super::inner::Inner;
 use super::parcel::Needs;
 use super::sabotage::{FORGETS_GRAPH, IGNORES_CALLS};
@@ -96,7 +97,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut failure = None;
         self.drain(&mut failure);
         self.flush();
-        self.gather_all(&mut failure, true);
+        self.gather_all(&mut failure, true, Gathered::All);
         self.fence_hub(&mut failure);
         self.poll(&mut failure);
     }

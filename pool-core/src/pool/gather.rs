@@ -9,6 +9,18 @@ use crate::device::Device;
 use crate::range::{Options, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
+/// What is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gathered {
+    /// All that is free.
+    All,
+    /// All but what is kept apart for lifetimes; of that, idle arenas.
+    Usual,
+    /// What streams left that are gone. Lifetimes that took each other's idle arenas would go on
+    /// with that for ever.
+    Nobodys,
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a free stretch of one other space that serves the request, by way of the hub.
     pub(super) fn steal(&self, plea: &mut Plea<'_, D>) -> bool {
@@ -35,13 +47,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         false
     }
 
-    /// The spaces of others with the longest free runs, the longest first; those that wait for
-    /// nothing before all others.
+    /// The spaces with the longest free runs, the longest first; those that wait for nothing before
+    /// all others. Those of lifetimes are left alone.
     fn victims(&self, plea: &Plea<'_, D>) -> Vec<Owner> {
         let mut victims: Vec<(bool, u64, Owner)> = self.with_books(|books| {
-            let own = plea.asker.number();
-            let is_other = |space: Owner| own.is_none() || books.stream_of(space) != own;
-            let others = books.gatherable().filter(|&space| space != plea.space && is_other(space));
+            let others = books.gatherable();
+            let others = others.filter(|&space| space != plea.space && !books.is_apart(space));
             others
                 .filter_map(|space| {
                     let waits = books.source_of(space).is_some();
@@ -75,7 +86,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let waits = plea.asker.waits().is_some();
         // One that cannot wait gets what the host has seen done: then parcels are better waited for
         // one by one than each behind its space's stream.
-        if !self.gather_all(&mut plea.failure, waits) {
+        let what = if plea.mixes {
+            Gathered::All
+        } else if self.keeps_apart(plea) {
+            Gathered::Nobodys
+        } else {
+            Gathered::Usual
+        };
+        if !self.gather_all(&mut plea.failure, waits, what) {
             return false;
         }
         if !(self.is_capturing() || waits && plea.tight) {
@@ -87,7 +105,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Puts the free memory of all spaces together in the hub; if `collect`, that of their parcels
     /// too, for which their streams wait. False if nothing was moved.
-    pub(super) fn gather_all(&self, failure: &mut Option<Failed<D>>, collect: bool) -> bool {
+    pub(super) fn gather_all(
+        &self,
+        failure: &mut Option<Failed<D>>,
+        collect: bool,
+        what: Gathered,
+    ) -> bool {
         self.close(|_| true, failure);
         if collect {
             for (number, space) in self.spaces_with_parcels() {
@@ -99,7 +122,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let mut moved = self.merge_parcels_of_nobody(books, collect, now);
             let spaces: Vec<Owner> = books.gatherable().collect();
             for space in spaces {
-                moved |= self.empty_into_hub(books, space);
+                let is_apart = books.is_apart(space);
+                let is_nobodys = matches!(books.holder(space), Holder::Gone(_));
+                moved |= match what {
+                    Gathered::Usual if is_apart => self.give_idle_to_hub(books, space),
+                    Gathered::Nobodys if !is_nobodys => false,
+                    _ => self.empty_into_hub(books, space),
+                };
             }
             moved
         })

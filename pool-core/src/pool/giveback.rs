@@ -2,6 +2,7 @@
 
 use super::arenas::Arena;
 use super::books::Books;
+use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
 use super::sabotage::RELEASES_EARLY;
@@ -35,7 +36,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.need_of(plea).is_none() {
             return false;
         }
-        self.gather_all(&mut plea.failure, true);
+        self.gather_all(&mut plea.failure, true, Gathered::All);
         self.fence_hub(&mut plea.failure);
         self.wait_for_hub(&mut plea.failure);
         let trimmed = self.release_idle(0, &mut plea.failure);
@@ -118,7 +119,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.wait_for_parcels(failure);
         }
         self.flush();
-        self.gather_all(failure, true);
+        self.gather_all(failure, true, Gathered::All);
         self.fence_hub(failure);
         self.poll(failure);
         if wait {

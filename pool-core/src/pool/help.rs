@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::error::{Cause, PoolError, Remedy, Shortage};
+use super::gather::Gathered;
 use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
 use super::sources::Joined;
@@ -19,12 +20,10 @@ use crate::threads::{HUB, Owner, Threads};
 /// The steps, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// Put back what is on the asker's own shelves.
+    /// Put back what is on the shelves of the asker's space.
     Shelves,
     /// Take back what is done.
     Poll,
-    /// Take of what the asker's stream has for other lifetimes.
-    Apart,
     /// Have the asker's stream wait for the blocks of its own space.
     OwnParcels,
     /// Have it wait for what is common.
@@ -39,6 +38,8 @@ enum Step {
     Gather,
     /// Take more from the device.
     Grow,
+    /// Take of what is kept apart for other lifetimes.
+    Mix,
     /// Wait on the host.
     WaitOnHost,
     /// Give idle arenas back, and take one that fits.
@@ -48,7 +49,6 @@ enum Step {
 const ORDER: [Step; 12] = [
     Step::Shelves,
     Step::Poll,
-    Step::Apart,
     Step::OwnParcels,
     Step::Join,
     Step::Steal,
@@ -56,6 +56,7 @@ const ORDER: [Step; 12] = [
     Step::StealAgain,
     Step::Gather,
     Step::Grow,
+    Step::Mix,
     Step::WaitOnHost,
     Step::Exchange,
 ];
@@ -76,6 +77,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) joined: Joined,
     /// Whether the pool has all that it may have: then memory is worth more than waits.
     pub(super) tight: bool,
+    /// Whether memory is taken wherever it is, whatever the lifetime that it is kept for.
+    pub(super) mixes: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -108,7 +111,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
-        let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
+        let mixes = tight;
+        let mut plea = Plea { asker, request, space, joined, tight, mixes, again: false, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             return Ok(block);
         }
@@ -194,7 +198,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.set_shared(short);
             if short {
                 self.clear_shelves(None);
-                self.gather_all(failure, true);
+                self.gather_all(failure, true, Gathered::All);
             }
         }
         tight
@@ -230,8 +234,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let capturing = self.is_capturing();
         let waits = plea.asker.waits().is_some();
         match step {
-            Step::Shelves => self.clear_own_shelves(plea.asker, plea.space),
-            Step::Apart => plea.space != HUB && self.take_from_apart(plea),
+            Step::Shelves => self.clear_shelves(Some(plea.space)),
+            Step::Steal | Step::StealAgain if self.keeps_apart(plea) => false,
+            Step::Mix => self.mix(plea),
             Step::Poll => (!capturing || QUERIES_IN_CAPTURE) && self.poll(&mut plea.failure),
             Step::OwnParcels => waits && self.collect_own(plea),
             Step::Join => waits,
@@ -252,8 +257,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn is_alone(&self, books: &Books<D>, space: Owner) -> bool {
         let others = books.spaces.iter().enumerate().skip(CLEAN.0 as usize);
         books.streams.len() <= 1
+            && !books.is_apart(space)
             && others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| {
                 *holder == Holder::Nobody
+                    || books.is_apart(Owner(place as u32))
                     || self.shared.use_of(Owner(place as u32)).owned_bytes == 0
             })
     }
@@ -269,6 +276,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let size_bytes = plea.request.size_bytes.checked_next_multiple_of(shape.bytes(1));
         let Some(size_bytes) = size_bytes else { return Vec::new() };
         let align_bytes = plea.request.align_bytes.max(shape.bytes(1));
+        if self.keeps_apart(plea) {
+            return self.portion_apart(size_bytes, align_bytes, longest_bytes);
+        }
         let mut portions = Vec::new();
         if alone {
             portions.push((longest_bytes, 1));

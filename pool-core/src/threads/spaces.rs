@@ -274,6 +274,11 @@ impl<T: Threads> SharedAllocator<T> {
         self.inner().centre.lock(RANGE).range.take_island(arena)
     }
 
+    /// Takes a stretch out of a space that was given to it whole, if all of it is free.
+    pub(crate) fn take_island(&self, space: Owner, stretch: Stretch) -> bool {
+        self.inner().centre.lock(space.0).range.take_island(stretch)
+    }
+
     /// Whether all of an arena is in the hub, and free.
     pub(crate) fn is_idle_in_hub(&self, arena: Stretch) -> bool {
         let taken = self.take_arena(arena);

@@ -80,8 +80,9 @@ fn each_layer_gets_its_own_memory_again() {
     assert!(places > 16 * 20 && hits == 0, "{places}");
 }
 
-/// What a program with blocks that come and go and others that stay reserves at its peak, in MiB.
-fn peak_of_mix(placement: Placement, arena_bytes: u64, apart: bool, seed: u64) -> u64 {
+/// What a program with blocks that come and go and others that stay reserves at its peak, and what
+/// those that stay keep the pool from giving back, in KiB.
+fn mix(placement: Placement, arena_bytes: u64, apart: bool, seed: u64) -> (u64, u64) {
     let reuse = Reuse { placement, ..shelves(0) };
     let device = LATE.device().memory_bytes(2 * GIB);
     let world = World::new(device, LATE.pool().arena_bytes(arena_bytes).reuse(reuse));
@@ -111,30 +112,66 @@ fn peak_of_mix(placement: Placement, arena_bytes: u64, apart: bool, seed: u64) -
         }
         short.into_iter().for_each(|buffer| world.free(stream, buffer));
     }
+    let peak = world.pool.stats().peak_reserved_bytes / KIB;
+    world.pool.trim_waiting(0).unwrap();
+    let kept = world.pool.stats().reserved_bytes / KIB;
     long.into_iter().for_each(|buffer| world.free(stream, buffer));
-    let peak = world.pool.stats().peak_reserved_bytes / MIB;
     world.end();
-    peak
+    (peak, kept)
 }
 
-/// Blocks that stay do not lie between those that come and go: the same program needs a third less
-/// in arenas of 4 MiB, and a quarter less in those of 16 MiB, under every placement.
+/// Blocks that stay do not lie between those that come and go: when these are gone, the pool keeps
+/// half as much as where they are mixed (42 MiB for 92, in arenas of 4 MiB). The peak is much the
+/// same.
 #[test]
-fn lifetimes_apart_need_less_memory() {
+fn lifetimes_apart_hold_less_memory() {
     for placement in [Placement::BestFit, Placement::FirstFit, Placement::Buddy] {
-        for (arena_bytes, most_percent) in [(4 * MIB, 75), (16 * MIB, 90)] {
+        for arena_bytes in [4 * MIB, 16 * MIB] {
             let [mixed, apart] = [false, true].map(|apart| {
-                (0..4).map(|seed| peak_of_mix(placement, arena_bytes, apart, seed)).sum::<u64>() / 4
+                (0..4)
+                    .map(|seed| mix(placement, arena_bytes, apart, seed))
+                    .fold((0, 0), |(peak, kept), of_seed| {
+                        (peak + of_seed.0 / 4, kept + of_seed.1 / 4)
+                    })
             });
-            assert!(
-                apart * 100 <= mixed * most_percent,
-                "{placement:?}, {arena_bytes}: {apart} MiB apart, {mixed} MiB mixed"
-            );
+            let figures = format!("{placement:?}, {arena_bytes}: {mixed:?} mixed, {apart:?} apart");
+            let most_kept = if placement == Placement::BestFit { 60 } else { 80 };
+            assert!(apart.1 * 100 <= mixed.1 * most_kept, "{figures}");
+            assert!(apart.0 * 100 <= mixed.0 * 115, "{figures}");
         }
     }
 }
 
-/// What is free on the other side serves before the pool grows.
+/// An arena that is kept apart and not used any more serves others, before the pool grows; one that
+/// is used does not.
+#[test]
+fn idle_arenas_of_a_lifetime_are_everybodys() {
+    for size_bytes in [4 * KIB, MIB, 64 * MIB] {
+        let world = World::new(LATE.device(), LATE.pool());
+        let stream = world.stream();
+        let long = of_key(1).lifetime(Lifetime::Long);
+        pass(&world, stream, long, size_bytes);
+        world.pass(stream, 64 * MIB);
+        assert_eq!(world.calls(Call::Allocate), 1);
+        let weights = take(&world, stream, long, size_bytes);
+        assert_eq!(world.calls(Call::Allocate), 2);
+        let held = world.allocate(stream, 64 * MIB);
+        world.pass(stream, MIB);
+        assert_eq!(world.calls(Call::Allocate), 3);
+        // From here on each has its own.
+        let calls = world.device.calls().total();
+        for _ in 0..20 {
+            pass(&world, stream, long.lifetime(Lifetime::Usual), MIB);
+            world.pass(stream, MIB);
+        }
+        assert_eq!(world.device.calls().total(), calls);
+        world.free(stream, held);
+        world.free(stream, weights);
+        world.end();
+    }
+}
+
+/// Where the pool cannot grow, what is free for one lifetime serves another.
 #[test]
 fn lifetimes_lend_each_other_what_is_free() {
     for lifetime in [Lifetime::Short, Lifetime::Long] {
@@ -311,6 +348,13 @@ fn shelves_are_emptied_when_they_have_to_be() {
         world.pool.stats().shelved_bytes
     };
     let full = 3 * (3 * MIB + 4 * KIB);
+    // At first the pool grows, and what is on shelves is needed.
+    for _ in 0..3 {
+        fill(stream);
+        fill(other);
+    }
+    assert_eq!((fill(stream), fill(other)), (2 * full, 2 * full));
+    world.pool.flush();
     assert_eq!(fill(stream), full);
     world.pool.flush();
     assert_eq!(world.pool.stats().shelved_bytes, 0);
@@ -463,7 +507,11 @@ fn a_block_from_a_shelf_is_as_good_as_new() {
 fn lifetimes_of_streams_that_end() {
     each_way(|way| {
         let world = World::new(way.device(), way.pool().arena_bytes(4 * MIB));
-        for round in 0..120u32 {
+        let mut reserved = 0;
+        for round in 0..240u32 {
+            if round == 120 {
+                reserved = world.pool.stats().reserved_bytes;
+            }
             let stream = world.stream();
             let lifetime = [Lifetime::Short, Lifetime::Long][round as usize % 2];
             let buffer = take(&world, stream, of_key(round).lifetime(lifetime), MIB);
@@ -477,8 +525,8 @@ fn lifetimes_of_streams_that_end() {
             }
             world.device.run_all();
         }
-        let reserved = world.pool.stats().reserved_bytes;
-        assert!(reserved <= 16 * MIB, "{reserved}");
+        let stats = world.pool.stats();
+        assert!(stats.reserved_bytes <= reserved, "{stats:?}, {reserved} after half of it");
         world.end();
     });
 }
@@ -505,7 +553,7 @@ fn when_all_spaces_are_taken_lifetimes_are_not_kept_apart() {
 #[test]
 fn others_are_served_as_without() {
     each_way(|way| {
-        let world = World::new(way.device(), way.pool().initial_bytes(64 * MIB));
+        let world = World::new(way.device(), way.pool().initial_bytes(256 * MIB));
         let stream = world.stream();
         let unknown = world.foreign();
         let affinity = of_key(1).lifetime(Lifetime::Long);
@@ -517,6 +565,7 @@ fn others_are_served_as_without() {
             world.free(On::Nothing, buffer);
         }
         pass(&world, stream, affinity, MIB);
+        world.device.run_all();
         world.pool.begin_capture(stream, GraphId(7)).unwrap();
         let handle = world.raw(stream);
         world.device.begin_capture(handle).unwrap();
