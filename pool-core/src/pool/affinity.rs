@@ -15,7 +15,7 @@ use super::policy::{Affinity, CoolDown, Lifetime};
 use super::shelves::Fit;
 use super::stream::On;
 use crate::device::Device;
-use crate::range::{AllocError, Block, Handle, HandleError, Options, Placement, Request, Stretch};
+use crate::range::{AllocError, Block, Handle, HandleError, Options, Request, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
 /// Lifetimes for which a stream has memory beside that of most blocks.
@@ -137,9 +137,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn fit_of(&self, request: &Request) -> Option<Fit> {
         let shape = self.shared.shape();
         let size_bytes = request.size_bytes.checked_next_multiple_of(shape.bytes(1))?;
-        let rounds = self.reuse.placement == Placement::Buddy || self.shared.is_small(request);
+        let rounds = self.rounds() || self.shared.is_small(request);
         let usual_bytes = if rounds { size_bytes.checked_next_power_of_two()? } else { size_bytes };
-        Some(Fit { least_bytes: size_bytes, usual_bytes, align_bytes: request.align_bytes })
+        Some(Fit { least: size_bytes, usual: usual_bytes, align: request.align_bytes })
     }
 
     /// Puts a freed block that nothing but its space's stream has to be waited for on the shelf of

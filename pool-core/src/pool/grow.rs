@@ -122,8 +122,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether every block is a buddy, aligned to its size.
-    fn rounds(&self) -> bool {
-        self.shared_config.range.placement == Placement::Buddy
+    pub(super) fn rounds(&self) -> bool {
+        self.reuse.placement == Placement::Buddy
     }
 
     /// Bytes of an arena that certainly holds a request.

@@ -274,8 +274,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Vec<(u64, u64)> {
         let shape = self.shared.shape();
         let size_bytes = plea.request.size_bytes.checked_next_multiple_of(shape.bytes(1));
-        let Some(size_bytes) = size_bytes else { return Vec::new() };
-        let align_bytes = plea.request.align_bytes.max(shape.bytes(1));
+        let Some(mut size_bytes) = size_bytes else { return Vec::new() };
+        let mut align_bytes = plea.request.align_bytes.max(shape.bytes(1));
+        if self.rounds() {
+            // A buddy of this size is aligned, and one of less serves nothing of it.
+            let Some(buddy_bytes) = size_bytes.max(align_bytes).checked_next_power_of_two() else {
+                return Vec::new();
+            };
+            (size_bytes, align_bytes) = (buddy_bytes, shape.bytes(1));
+        }
         if self.keeps_apart(plea) {
             return self.portion_apart(size_bytes, align_bytes, longest_bytes);
         }

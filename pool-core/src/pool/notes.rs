@@ -104,13 +104,15 @@ struct Part<D: Device> {
     notes: HashMap<Handle, Note<D>>,
 }
 
+type LockedPart<D, T> = Padded<<T as Threads>::Lock<Part<D>>>;
+
 /// The notes on all blocks.
 pub(crate) struct Notes<D: Device, T: Threads> {
     /// All notes: mostly there is none.
     count: AtomicU32,
     /// How many notes there are on the blocks of each place.
     counters: Box<[AtomicU32]>,
-    parts: Box<[Padded<T::Lock<Part<D>>>]>,
+    parts: Box<[LockedPart<D, T>]>,
 }
 
 /// Where a block is found, in so many bits.

@@ -35,10 +35,10 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fit {
     /// The least size.
-    pub(crate) least_bytes: u64,
+    pub(crate) least: u64,
     /// The size that a fresh block would have.
-    pub(crate) usual_bytes: u64,
-    pub(crate) align_bytes: u64,
+    pub(crate) usual: u64,
+    pub(crate) align: u64,
 }
 
 /// All shelves of a pool.
@@ -105,13 +105,13 @@ impl Shelves {
 
     /// Takes the block that fits best, of several such the one that was put there last.
     pub(crate) fn take(&mut self, space: Owner, key: u32, fit: &Fit) -> Option<Aside> {
-        let first = Place { key, size_bytes: fit.least_bytes, ..Place::first_of(space.0) };
+        let first = Place { key, size_bytes: fit.least, ..Place::first_of(space.0) };
         let longer = self.blocks.range(first..);
         let mut fitting = longer.take_while(|(place, _)| {
             (place.space, place.key) == (space.0, key)
-                && self.is_tolerable(fit.usual_bytes, place.size_bytes)
+                && self.is_tolerable(fit.usual, place.size_bytes)
         });
-        let aligned = fitting.find(|(_, block)| block.offset_bytes & (fit.align_bytes - 1) == 0);
+        let aligned = fitting.find(|(_, block)| block.offset_bytes & (fit.align - 1) == 0);
         let (&place, _) = aligned?;
         self.take_at(place)
     }

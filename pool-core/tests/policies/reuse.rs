@@ -1,7 +1,9 @@
 //! Which free memory serves a request: placement, and how much longer a block may be.
 
 use pool_core::policy::Reuse;
-use pool_core::{Block, OffsetAllocator, Piece, Placement, Pool, PoolConfig, RangeConfig, Spans};
+use pool_core::{
+    Block, OffsetAllocator, Piece, Placement, Pool, PoolConfig, RangeConfig, Request, Spans,
+};
 use pool_mock::device::{SimConfig, SimDevice};
 
 use crate::support::{GIB, GRANULE, KIB, LATE, MIB, SimPool, World, each_way};
@@ -189,6 +191,26 @@ fn arenas_hold_the_buddies_that_they_are_taken_for() {
             buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
             world.end();
         }
+    }
+}
+
+/// A small block on a wide alignment is a part of a buddy of that size, which goes to the stream
+/// whole: what lies at the right place and is shorter would serve nothing there.
+#[test]
+fn a_wide_alignment_is_served_at_once_or_never() {
+    for misalign_bytes in [0, 2 * GRANULE] {
+        let device = LATE.device().misalign_bytes(misalign_bytes);
+        let config = LATE.pool().reuse(placed(Placement::Buddy)).arena_bytes(64 * KIB);
+        let config = config.initial_bytes(64 * KIB).limit_bytes(192 * KIB);
+        let world = World::new(device, config);
+        let streams: [_; 4] = world.streams();
+        let request = Request::new(1000).align_bytes(64 * KIB);
+        for on in streams {
+            let buffer = world.allocate(on, request);
+            assert_eq!(buffer.size_bytes, 1024);
+            world.free(on, buffer);
+        }
+        world.end();
     }
 }
 
