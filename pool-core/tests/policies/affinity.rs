@@ -52,19 +52,21 @@ fn places_of_layers(with_affinity: bool) -> (usize, u64) {
     let mut places: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); 16];
     for _ in 0..100 {
         let mut live = Vec::new();
-        for layer in 0..16 {
-            let size_bytes = (1 + layer % 4) * 256 * KIB;
+        for (layer, of_layer) in (0..).zip(&mut places) {
+            let size_bytes = (1 + u64::from(layer) % 4) * 256 * KIB;
             let buffer = if with_affinity {
-                take(&world, stream, of_key(layer as u32), size_bytes)
+                take(&world, stream, of_key(layer), size_bytes)
             } else {
                 world.allocate(stream, size_bytes)
             };
-            places[layer as usize].insert(buffer.offset_bytes);
+            of_layer.insert(buffer.offset_bytes);
             live.push(buffer);
             live.push(world.allocate(stream, random.u64(100 * KIB..400 * KIB)));
         }
         random.shuffle(&mut live);
-        live.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in live {
+            world.free(stream, buffer);
+        }
     }
     let hits = world.pool.stats().shelf_hits;
     world.end();
@@ -110,12 +112,16 @@ fn mix(placement: Placement, arena_bytes: u64, apart: bool, seed: u64) -> (u64, 
                 world.free(stream, long.remove(place).unwrap());
             }
         }
-        short.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in short {
+            world.free(stream, buffer);
+        }
     }
     let peak = world.pool.stats().peak_reserved_bytes / KIB;
     world.pool.trim_waiting(0).unwrap();
     let kept = world.pool.stats().reserved_bytes / KIB;
-    long.into_iter().for_each(|buffer| world.free(stream, buffer));
+    for buffer in long {
+        world.free(stream, buffer);
+    }
     world.end();
     (peak, kept)
 }
@@ -271,7 +277,9 @@ fn a_shelf_serves_the_best_and_the_newest() {
     let sizes = [MIB, 1100 * KIB, 1050 * KIB, MIB, 1000 * KIB];
     let buffers = sizes.map(|size_bytes| take(&world, stream, of_key(1), size_bytes));
     let offsets = buffers.each_ref().map(|buffer| buffer.offset_bytes);
-    buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+    for buffer in buffers {
+        world.free(stream, buffer);
+    }
     let order: Vec<usize> = (0..4)
         .map(|_| {
             let buffer = take(&world, stream, of_key(1), 1010 * KIB);
@@ -292,13 +300,15 @@ fn shelves_are_bounded() {
         let stream = world.stream();
         let buffers: Vec<_> = (0..8).map(|key| take(&world, stream, of_key(key), MIB)).collect();
         let offsets: Vec<u64> = buffers.iter().map(|buffer| buffer.offset_bytes).collect();
-        buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+        for buffer in buffers {
+            world.free(stream, buffer);
+        }
         let stats = world.pool.stats();
         assert_eq!((stats.shelved_bytes, stats.deferred_bytes), (kept * MIB, 0));
         assert!(stats.cached_bytes >= stats.shelved_bytes);
-        for key in (8 - kept)..8 {
-            let buffer = take(&world, stream, of_key(key as u32), MIB);
-            assert_eq!(buffer.offset_bytes, offsets[key as usize]);
+        for (key, &offset_bytes) in (0..).zip(&offsets).skip(8 - usize::try_from(kept).unwrap()) {
+            let buffer = take(&world, stream, of_key(key), MIB);
+            assert_eq!(buffer.offset_bytes, offset_bytes);
             core::mem::forget(buffer);
         }
         assert_eq!(world.pool.stats().shelf_hits, kept);
@@ -308,7 +318,9 @@ fn shelves_are_bounded() {
     let world = World::new(LATE.device(), LATE.pool());
     let stream = world.stream();
     let buffers: Vec<_> = (0..3000).map(|_| take(&world, stream, of_key(1), 256)).collect();
-    buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+    for buffer in buffers {
+        world.free(stream, buffer);
+    }
     assert_eq!(world.pool.stats().shelved_bytes, 1024 * 256);
     world.end();
 }
@@ -340,7 +352,7 @@ fn shelves_are_empty_before_a_pool_grows() {
 fn shelves_are_emptied_when_they_have_to_be() {
     let world = World::new(LATE.device(), LATE.pool());
     let [stream, other] = world.streams();
-    let fill = |on: StreamId| {
+    let put = |on: StreamId| {
         for lifetime in [Lifetime::Usual, Lifetime::Short, Lifetime::Long] {
             pass(&world, on, of_key(1).lifetime(lifetime), 3 * MIB);
             pass(&world, on, of_key(2).lifetime(lifetime), 4 * KIB);
@@ -350,22 +362,22 @@ fn shelves_are_emptied_when_they_have_to_be() {
     let full = 3 * (3 * MIB + 4 * KIB);
     // At first the pool grows, and what is on shelves is needed.
     for _ in 0..3 {
-        fill(stream);
-        fill(other);
+        put(stream);
+        put(other);
     }
-    assert_eq!((fill(stream), fill(other)), (2 * full, 2 * full));
+    assert_eq!((put(stream), put(other)), (2 * full, 2 * full));
     world.pool.flush();
-    assert_eq!(fill(stream), full);
+    assert_eq!(put(stream), full);
     world.pool.flush();
     assert_eq!(world.pool.stats().shelved_bytes, 0);
     assert_eq!(world.pool.stats().cached_bytes, 0);
-    assert_eq!(fill(stream), full);
+    assert_eq!(put(stream), full);
     world.pool.begin_capture(other, GraphId(1)).unwrap();
     assert_eq!(world.pool.stats().shelved_bytes, 0);
     world.pool.end_capture(other).unwrap();
     world.pool.release_graph(GraphId(1)).unwrap();
-    assert_eq!(fill(stream), full);
-    assert_eq!(fill(other), 2 * full);
+    assert_eq!(put(stream), full);
+    assert_eq!(put(other), 2 * full);
     world.pool.retire(stream).unwrap();
     assert_eq!(world.pool.stats().shelved_bytes, full, "those of the other stream stay");
     world.check();

@@ -110,11 +110,15 @@ fn first_fit_keeps_low_what_lives_long() {
                     kept.push(world.allocate(stream, random.u64(16 * KIB..128 * KIB)));
                 }
             }
-            passing.into_iter().for_each(|last| world.free(stream, last));
+            for last in passing {
+                world.free(stream, last);
+            }
         }
         let end = kept.iter().map(|block| block.offset_bytes + block.size_bytes).max().unwrap();
         let bytes: u64 = kept.iter().map(|block| block.size_bytes).sum();
-        kept.into_iter().for_each(|block| world.free(stream, block));
+        for block in kept {
+            world.free(stream, block);
+        }
         world.end();
         (end / KIB, bytes / KIB)
     });
@@ -188,7 +192,9 @@ fn arenas_hold_the_buddies_that_they_are_taken_for() {
             // Where its ranges begin anywhere, up to a window is lost in each; the first is too short.
             let lost = if misalign_bytes == 0 { 0 } else { given + 4 * 2 * MIB };
             assert!(taken <= given.max(4 * 2 * MIB) + lost, "{taken} for {given}");
-            buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+            for buffer in buffers {
+                world.free(stream, buffer);
+            }
             world.end();
         }
     }
@@ -260,7 +266,7 @@ fn crumbs(placement: Placement, tolerance_percent: u8) -> (usize, usize, u64) {
             continue;
         }
         // Sizes as of batches that vary a little.
-        let usual = 64 * KIB << random.u32(0..4);
+        let usual = (64 * KIB) << random.u32(0..4);
         let asked = usual + random.u64(0..usual / 10);
         let block = range.allocate(asked).unwrap();
         asked_bytes += asked;

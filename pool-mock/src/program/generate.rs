@@ -254,7 +254,7 @@ fn affinity(low: u8, high: u8) -> Option<Affinity> {
         2 => Lifetime::Short,
         _ => Lifetime::Long,
     });
-    (high % 4 == 0).then(|| affinity.align_bytes(if low / 16 == 0 { 4096 } else { 1 }))
+    high.is_multiple_of(4).then(|| affinity.align_bytes(if low / 16 == 0 { 4096 } else { 1 }))
 }
 
 fn align_bytes(byte: u8) -> u64 {
