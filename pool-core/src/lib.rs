@@ -64,9 +64,9 @@ pub mod threads;
 pub use device::Device;
 #[cfg(feature = "alloc")]
 pub use pool::{
-    Advice, Cause, Deferred, DeviceError, Evidence, GraphId, Movable, MovableGuard, On, Pool,
-    PoolConfig, PoolError, PoolStats, Reason, Reclaimed, Remedy, Shortage, StreamId, Tag, TagPeak,
-    Trimmed,
+    Advice, Affinity, Cause, Deferred, DeviceError, Evidence, GraphId, Lifetime, Movable,
+    MovableGuard, On, Pool, PoolConfig, PoolError, PoolStats, Reason, Reclaimed, Remedy, Shortage,
+    StreamId, Tag, TagPeak, Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use pool::{budget, policy};

@@ -8,10 +8,11 @@ use super::config::PoolConfig;
 use super::error::PoolError;
 use super::inner::{CLEAN, Inner};
 use super::parcel::Needs;
+use super::policy::Affinity;
 use super::stream::{On, StreamId, Tag};
 use crate::device::{Capabilities, Device};
 use crate::range::{Block, Handle, HandleError, Request};
-use crate::threads::{DefaultThreads, NotFreed, Owner, Threads};
+use crate::threads::{DefaultThreads, HUB, NotFreed, Owner, Threads};
 
 /// Memory of a device for many threads and streams.
 ///
@@ -163,7 +164,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
         {
             return Ok(block.block(self.inner.shared.shape()));
         }
-        self.inner.allocate_slowly(&On::Nothing, &request, None)
+        self.inner.allocate_slowly(&On::Nothing, &request, None, None)
     }
 
     /// Serves a request whose block is used on a stream: work that is queued there from now on may
@@ -216,7 +217,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
                 None => self.inner.allocate_in_own(id, &request),
             };
         }
-        self.inner.allocate_slowly(&on, &request, None)
+        self.inner.allocate_slowly(&on, &request, None, None)
     }
 
     /// Serves a request that is charged to a tag until the block is freed.
@@ -249,7 +250,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     where
         D::Stream: 'a,
     {
-        self.inner.allocate_slowly(&on.into(), &request.into(), Some(tag))
+        self.inner.allocate_slowly(&on.into(), &request.into(), Some(tag), None)
     }
 
     /// Frees a block through a call that names no stream: it may still be used by work on any,
@@ -467,7 +468,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Result<Block, PoolError<D::Error>> {
         match self.shared.allocate_in(Owner(id.space), request) {
             Ok(block) => Ok(block),
-            Err(_) => self.allocate_slowly(&On::Stream(id), request, None),
+            Err(_) => self.allocate_slowly(&On::Stream(id), request, None, None),
         }
     }
 
@@ -483,11 +484,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// What is no hit.
     #[inline(never)]
-    fn allocate_slowly(
+    pub(super) fn allocate_slowly(
         &self,
         on: &On<'_, D::Stream>,
         request: &Request,
         tag: Option<Tag>,
+        affinity: Option<&Affinity>,
     ) -> Result<Block, PoolError<D::Error>> {
         self.check_request(request)?;
         let asker = self.resolve(on)?;
@@ -495,7 +497,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // What is given out may be more: then that is charged, or refused.
             self.charge(tag, request.size_bytes)?;
         }
-        let served = self.help(&asker, request);
+        let served = self.serve(&asker, request, affinity);
         let block = match served {
             Ok(block) => {
                 self.note_usual(request);
@@ -507,7 +509,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return Err(error);
             }
         };
-        self.note_block(&asker, &block, request, tag)
+        self.note_block(&asker, &block, request, tag, affinity)
     }
 
     /// Notes what has to be known of a new block.
@@ -517,7 +519,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         block: &Block,
         request: &Request,
         tag: Option<Tag>,
+        affinity: Option<&Affinity>,
     ) -> Result<Block, PoolError<D::Error>> {
+        let key = self.key_of_block(asker, affinity);
         let raw_origin = match asker {
             Asker::Raw { handle } => match self.identity_of(handle) {
                 Ok(id) => Some((self.device.stream_key(handle), id)),
@@ -536,12 +540,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         // Of a space that is not the stream's own: who uses the block has to be known by itself.
         let user = match asker {
             Asker::Known { number, space, .. } => {
-                let own = space.filter(|_| self.shared.space_of(block.handle()).ok() == *space);
-                if own.is_some() { None } else { Some(*number) }
+                let home = self.shared.space_of(block.handle()).ok();
+                let is_own = space.is_some()
+                    && (home == *space || self.is_of_stream(home.unwrap_or(HUB), *number));
+                if is_own { None } else { Some(*number) }
             }
             _ => None,
         };
-        if raw_origin.is_none() && graph.is_none() && tag.is_none() && user.is_none() {
+        let noted = graph.is_some() || tag.is_some() || user.is_some() || key.is_some();
+        if raw_origin.is_none() && !noted {
             return Ok(*block);
         }
         let more = block.size_bytes() - request.size_bytes;
@@ -557,6 +564,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             note.uses.extend(user);
             note.graphs.extend(graph);
             note.tag = tag;
+            note.key = key;
         });
         if noted.is_none() {
             self.tags_credit(tag, block.size_bytes());

@@ -107,11 +107,13 @@ impl<D: Device> core::fmt::Debug for Location<D> {
 pub(crate) struct Arenas<D: Device> {
     list: Vec<Arc<Arena<D>>>,
     space_bytes: u64,
+    /// Whether blocks are aligned to their size, as buddies are.
+    by_size: bool,
 }
 
 impl<D: Device> Arenas<D> {
-    pub(crate) fn new(space_bytes: u64) -> Self {
-        Self { list: Vec::new(), space_bytes }
+    pub(crate) fn new(space_bytes: u64, by_size: bool) -> Self {
+        Self { list: Vec::new(), space_bytes, by_size }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<D>>> {
@@ -130,16 +132,25 @@ impl<D: Device> Arenas<D> {
     }
 
     /// Where a new range of the device can lie: an origin that is as the address is to whatever
-    /// power of two up to a window, so that offsets are aligned where addresses are.
+    /// power of two up to a window, so that offsets are aligned where addresses are. Where blocks are
+    /// aligned to their size, the first whole window in it is so too, for the largest of them.
     pub(crate) fn place(&self, size_bytes: u64, address: u64) -> Option<u64> {
         let inside = address & (WINDOW_BYTES - 1);
-        let mut window = 0u64;
+        let skipped = if inside == 0 { 0 } else { WINDOW_BYTES };
+        let whole_bytes = (inside + size_bytes).saturating_sub(skipped);
+        let order = whole_bytes.checked_ilog2().filter(|_| self.by_size).unwrap_or(0);
+        let align_bytes = WINDOW_BYTES.max(1 << order);
+        let aligned = |window: u64| {
+            let first = window.checked_add(skipped)?.checked_next_multiple_of(align_bytes)?;
+            Some(first - skipped)
+        };
+        let mut window = aligned(0)?;
         for arena in &self.list {
             let end = window.checked_add(inside)?.checked_add(size_bytes)?;
             if end <= arena.origin_bytes & !(WINDOW_BYTES - 1) {
                 break;
             }
-            window = arena.end_bytes().checked_next_multiple_of(WINDOW_BYTES)?;
+            window = aligned(arena.end_bytes().checked_next_multiple_of(WINDOW_BYTES)?)?;
         }
         let end = window.checked_add(inside)?.checked_add(size_bytes)?;
         (end <= self.space_bytes).then_some(window + inside)

@@ -7,6 +7,7 @@ use core::num::NonZeroUsize;
 
 use hashbrown::HashMap;
 
+use super::affinity::LIFETIMES_APART;
 use super::arenas::Arenas;
 use super::decline::Decline;
 use super::fence::{Shared, add_fence};
@@ -16,6 +17,7 @@ use super::movable::Movables;
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
 use super::policy::{Growth, Preallocation, Reclaim, Settings};
+use super::shelves::Shelves;
 use super::sources::{Joined, Sources};
 use super::stains::Stains;
 use super::stream::GraphId;
@@ -29,6 +31,8 @@ pub(crate) struct Known<D: Device> {
     pub(crate) handle: D::Stream,
     /// Its space; none if all were taken.
     pub(crate) space: Option<Owner>,
+    /// Those for blocks that live shorter or longer than most, if there were any.
+    pub(crate) apart: [Option<Owner>; LIFETIMES_APART],
     /// Whether the pool made it.
     pub(crate) own: bool,
     /// What it waited for.
@@ -107,6 +111,7 @@ pub(crate) struct Books<D: Device> {
     /// What the hub's free memory waits for.
     pub(crate) stains: Stains,
     pub(crate) sources: Sources<D>,
+    pub(crate) shelves: Shelves,
     pub(crate) open: Vec<Parcel<D>>,
     pub(crate) closed: Vec<Parcel<D>>,
     /// Blocks and bytes that were put into parcels since these were drained last.
@@ -154,8 +159,10 @@ pub(crate) struct Books<D: Device> {
     pub(crate) decline: Decline,
     /// Threads that tick for the pool.
     pub(crate) keepers: u32,
-    /// Whether a range began at an address that is no granule's.
+    /// Whether a range began at an address that is no granule's, and whether at one that is no
+    /// window's.
     pub(crate) is_misaligned: bool,
+    pub(crate) is_askew: bool,
     /// Where the next poll begins among all fences.
     pub(crate) polled: usize,
     pub(crate) graphs: HashMap<GraphId, Graph<D>>,
@@ -164,7 +171,12 @@ pub(crate) struct Books<D: Device> {
 }
 
 impl<D: Device> Books<D> {
-    pub(crate) fn new(arenas: Arenas<D>, settings: &Settings, spaces: u32) -> Self {
+    pub(crate) fn new(
+        arenas: Arenas<D>,
+        shelves: Shelves,
+        settings: &Settings,
+        spaces: u32,
+    ) -> Self {
         Self {
             streams: HashMap::new(),
             keys: HashMap::new(),
@@ -172,6 +184,7 @@ impl<D: Device> Books<D> {
             spaces: (0..spaces).map(|_| Holder::Nobody).collect(),
             stains: Stains::default(),
             sources: Sources::new(),
+            shelves,
             open: Vec::new(),
             closed: Vec::new(),
             undrained_blocks: 0,
@@ -203,6 +216,7 @@ impl<D: Device> Books<D> {
             decline: Decline::default(),
             keepers: 0,
             is_misaligned: false,
+            is_askew: false,
             polled: 0,
             graphs: HashMap::new(),
             garbage: Vec::new(),

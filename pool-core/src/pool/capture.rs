@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Pool;
 use super::books::{Books, Capture, Held, Holder};
 use super::error::PoolError;
+use super::gather::Gathered;
 use super::inner::Inner;
 use super::parcel::Needs;
 use super::sabotage::{FORGETS_GRAPH, IGNORES_CALLS};
@@ -95,8 +96,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn make_clean(&self) {
         let mut failure = None;
         self.drain(&mut failure);
-        self.shared.flush();
-        self.gather_all(&mut failure, true);
+        self.flush();
+        self.gather_all(&mut failure, true, Gathered::All);
         self.fence_hub(&mut failure);
         self.poll(&mut failure);
     }

@@ -117,8 +117,8 @@ impl PoolConfig {
     }
 
     /// The space of offsets in which arenas lie: the most that the pool can ever hold. By default
-    /// twice the limit, or twice the device's memory, or 64 GiB. It costs about 1 byte of the
-    /// host's memory in 4,096, at once.
+    /// twice the limit, or twice the device's memory (four times under buddy placement), or 64 GiB.
+    /// It costs about 1 byte of the host's memory in 4,096, at once.
     #[must_use]
     pub fn address_bytes(mut self, bytes: u64) -> Self {
         self.settings.address_bytes = Some(bytes);

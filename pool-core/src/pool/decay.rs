@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::arenas::{Arena, Claim, Kind};
+use super::gather::Gathered;
 use super::inner::{Failed, Inner};
 use super::policy::Idle;
 use crate::device::Device;
@@ -65,8 +66,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !is_worth_it {
             return;
         }
-        self.shared.flush();
-        self.gather_all(failure, true);
+        self.flush();
+        self.gather_all(failure, true, Gathered::All);
         // What it waits for is seen now, or at a later tick; until then nobody uses it.
         let leaving_bytes = self.see_off(is_due);
         self.with_books(|books| books.decline.note(length, leaving_bytes));

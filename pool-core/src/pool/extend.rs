@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use super::arenas::{Arena, Claim, Kind, stretch_of};
+use super::arenas::{Arena, Claim, Kind, WINDOW_BYTES, stretch_of};
 use super::books::Books;
 use super::budget::Taken;
 use super::error::PoolError;
@@ -96,7 +96,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Makes an arena longer, by half the bytes each time that the device refuses, down to what
     /// is missing. False if it cannot, or no arena has the offsets behind it to itself.
     pub(super) fn extend_by(&self, wanted: Wanted, failure: &mut Option<Failed<D>>) -> bool {
-        if !self.capabilities.contains(Capabilities::EXTEND) {
+        if !self.capabilities.contains(Capabilities::EXTEND) || self.rounds() {
             return false;
         }
         let granule = self.shared.shape().bytes(1);
@@ -255,6 +255,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> bool {
         let Arena { size_bytes, origin_bytes, stretch, .. } = arena;
         books.is_misaligned |= !address.is_multiple_of(self.shared.shape().bytes(1));
+        books.is_askew |= !address.is_multiple_of(WINDOW_BYTES);
         if !books.arenas.enter(Arc::new(arena)) {
             return false;
         }

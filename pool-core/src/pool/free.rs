@@ -56,7 +56,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         note: Option<&Note<D>>,
     ) -> Result<bool, PoolError<D::Error>> {
         let home = self.shared.space_of(handle)?;
+        let key = note.and_then(|note| note.key);
         if !self.has_fences() {
+            if let Some(key) = key
+                && self.shelve(asker, home, handle, key)?
+            {
+                return Ok(false);
+            }
             // One queue: what is freed is behind its work, and what comes next too.
             self.shared.free_in(home, handle).map_err(not_freed)?;
             return Ok(false);
@@ -85,6 +91,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(true);
         }
         if needs.is_nothing() {
+            if let Some(key) = key
+                && self.shelve(asker, home, handle, key)?
+            {
+                return Ok(false);
+            }
             self.free_at_home(asker, home, handle)?;
             return Ok(false);
         }

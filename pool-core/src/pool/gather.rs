@@ -6,8 +6,20 @@ use super::books::{Books, Holder};
 use super::help::Plea;
 use super::inner::{Failed, Inner};
 use crate::device::Device;
-use crate::range::Stretch;
+use crate::range::{Options, Stretch};
 use crate::threads::{HUB, Owner, Threads};
+
+/// What is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gathered {
+    /// All that is free.
+    All,
+    /// All but what is kept apart for lifetimes; of that, idle arenas.
+    Usual,
+    /// What streams left that are gone. Lifetimes that took each other's idle arenas would go on
+    /// with that for ever.
+    Nobodys,
+}
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a free stretch of one other space that serves the request, by way of the hub.
@@ -17,7 +29,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let moved = self.portions(plea, longest_bytes, false).into_iter().any(
                 |(size_bytes, align_bytes)| {
                     self.with_books(|books| {
-                        let taken = self.shared.take_stretch(victim, size_bytes, align_bytes);
+                        let taken = self.shared.take_stretch(
+                            victim,
+                            size_bytes,
+                            align_bytes,
+                            Options::empty(),
+                        );
                         taken.is_some_and(|stretch| self.give_to_hub(books, victim, stretch))
                     })
                 },
@@ -30,11 +47,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         false
     }
 
-    /// The spaces with the longest free runs, the longest first; those that wait for nothing
-    /// before all others.
+    /// The spaces with the longest free runs, the longest first; those that wait for nothing before
+    /// all others. Those of lifetimes are left alone.
     fn victims(&self, plea: &Plea<'_, D>) -> Vec<Owner> {
         let mut victims: Vec<(bool, u64, Owner)> = self.with_books(|books| {
-            let others = books.gatherable().filter(|&space| space != plea.space);
+            let others = books.gatherable();
+            let others = others.filter(|&space| space != plea.space && !books.is_apart(space));
             others
                 .filter_map(|space| {
                     let waits = books.source_of(space).is_some();
@@ -68,8 +86,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let waits = plea.asker.waits().is_some();
         // One that cannot wait gets what the host has seen done: then parcels are better waited for
         // one by one than each behind its space's stream.
+        let what = if plea.mixes {
+            Gathered::All
+        } else if self.keeps_apart(plea) {
+            Gathered::Nobodys
+        } else {
+            Gathered::Usual
+        };
         let called_back = self.call_back();
-        if !(self.gather_all(&mut plea.failure, waits) || called_back) {
+        if !(self.gather_all(&mut plea.failure, waits, what) || called_back) {
             return false;
         }
         if !(self.is_capturing() || waits && plea.tight) {
@@ -81,7 +106,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Puts the free memory of all spaces together in the hub; if `collect`, that of their parcels
     /// too, for which their streams wait. False if nothing was moved.
-    pub(super) fn gather_all(&self, failure: &mut Option<Failed<D>>, collect: bool) -> bool {
+    pub(super) fn gather_all(
+        &self,
+        failure: &mut Option<Failed<D>>,
+        collect: bool,
+        what: Gathered,
+    ) -> bool {
         self.close(|_| true, failure);
         if collect {
             for (number, space) in self.spaces_with_parcels() {
@@ -93,7 +123,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let mut moved = self.merge_parcels_of_nobody(books, collect, now);
             let spaces: Vec<Owner> = books.gatherable().collect();
             for space in spaces {
-                moved |= self.empty_into_hub(books, space);
+                let is_apart = books.is_apart(space);
+                let is_nobodys = matches!(books.holder(space), Holder::Gone(_));
+                moved |= match what {
+                    Gathered::Usual if is_apart => self.give_idle_to_hub(books, space),
+                    Gathered::Nobodys if !is_nobodys => false,
+                    _ => self.empty_into_hub(books, space),
+                };
             }
             self.withhold(books);
             moved

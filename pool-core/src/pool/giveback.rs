@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::arenas::{Arena, Claim};
 use super::books::Books;
+use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
 use super::sabotage::RELEASES_EARLY;
@@ -38,7 +39,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         self.call_back();
-        self.gather_all(&mut plea.failure, true);
+        self.gather_all(&mut plea.failure, true, Gathered::All);
         self.fence_hub(&mut plea.failure);
         self.wait_for_hub(&mut plea.failure);
         let trimmed = self.release_idle(0, &mut plea.failure);
@@ -216,8 +217,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.wait_for_parcels(failure);
         }
         self.call_back();
-        self.shared.flush();
-        self.gather_all(failure, true);
+        self.flush();
+        self.gather_all(failure, true, Gathered::All);
         self.fence_hub(failure);
         self.poll(failure);
         if wait {

@@ -9,6 +9,7 @@ use super::help::Plea;
 use super::inner::Inner;
 use super::policy::{Growth, Preallocation, Steps, Way};
 use crate::device::{Capabilities, Device};
+use crate::range::Placement;
 use crate::sync::{nap, pause};
 use crate::threads::{HUB, Threads};
 
@@ -57,7 +58,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// to what the request needs.
     fn grow_by(&self, way: Way, plea: &mut Plea<'_, D>) -> bool {
         let can = match way {
-            Way::InPlace => self.capabilities.contains(Capabilities::EXTEND),
+            // The largest buddy of an arena is where the arena begins.
+            Way::InPlace => self.capabilities.contains(Capabilities::EXTEND) && !self.rounds(),
             Way::Overflow => true,
             Way::Migration | Way::Never => false,
         };
@@ -107,10 +109,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.extend_by(wanted, &mut plea.failure)
     }
 
+    /// Whether every block is a buddy, aligned to its size.
+    pub(super) fn rounds(&self) -> bool {
+        self.reuse.placement == Placement::Buddy
+    }
+
     /// Bytes of an arena that certainly holds a request.
     pub(super) fn need_of(&self, plea: &Plea<'_, D>) -> Option<u64> {
         let granule = self.shared.shape().bytes(1);
         let size_bytes = plea.request.size_bytes.checked_next_multiple_of(granule)?;
+        if self.rounds() {
+            let buddy_bytes =
+                size_bytes.max(plea.request.align_bytes).checked_next_power_of_two()?;
+            // Before the first one in an arena something may be lost, though no more than a window.
+            let askew = self.with_books(|books| books.is_askew);
+            let lost_bytes = if askew { buddy_bytes.min(WINDOW_BYTES) } else { 0 };
+            return buddy_bytes.checked_add(lost_bytes);
+        }
         // The range may begin anywhere, unless its address says otherwise.
         let slack = plea.request.align_bytes.max(1) - 1;
         let slack = if slack < granule { 0 } else { slack };

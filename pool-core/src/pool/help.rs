@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::error::{Cause, PoolError, Remedy, Shortage};
+use super::gather::Gathered;
 use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
 use super::sources::Joined;
@@ -20,6 +21,8 @@ use crate::threads::{HUB, Owner, Threads};
 /// The steps, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
+    /// Put back what is on the shelves of the asker's space.
+    Shelves,
     /// Take back what is done.
     Poll,
     /// Have the asker's stream wait for the blocks of its own space.
@@ -28,7 +31,7 @@ enum Step {
     Join,
     /// Have it wait for one other stream, and take a free stretch of that.
     Steal,
-    /// Empty the caches of all threads.
+    /// Empty the caches of all threads, and all shelves.
     Caches,
     /// Steal what came out of them.
     StealAgain,
@@ -36,13 +39,16 @@ enum Step {
     Gather,
     /// Take more from the device, or move blocks together that may be moved.
     Grow,
+    /// Take of what is kept apart for other lifetimes.
+    Mix,
     /// Wait on the host.
     WaitOnHost,
     /// Give idle arenas back, and take one that fits.
     Exchange,
 }
 
-const ORDER: [Step; 10] = [
+const ORDER: [Step; 12] = [
+    Step::Shelves,
     Step::Poll,
     Step::OwnParcels,
     Step::Join,
@@ -51,6 +57,7 @@ const ORDER: [Step; 10] = [
     Step::StealAgain,
     Step::Gather,
     Step::Grow,
+    Step::Mix,
     Step::WaitOnHost,
     Step::Exchange,
 ];
@@ -71,6 +78,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) joined: Joined,
     /// Whether the pool has all that it may have: then memory is worth more than waits.
     pub(super) tight: bool,
+    /// Whether memory is taken wherever it is, whatever the lifetime that it is kept for.
+    pub(super) mixes: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -85,23 +94,24 @@ impl<D: Device> Plea<'_, D> {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Serves a request for which the asker's own space has no block.
+    /// Serves a request for which the asker's own space, for the lifetime of its block, has none.
     #[cold]
     pub(super) fn help(
         &self,
         asker: &Asker<D>,
         request: &Request,
+        own: Owner,
     ) -> Result<Block, PoolError<D::Error>> {
         let mut failure = None;
         if self.take_due() {
             self.drain(&mut failure);
         }
         self.make_way(true, &mut failure);
-        let own = self.space_for(asker)?;
         let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
-        let mut plea = Plea { asker, request, space, joined, tight, again: false, failure };
+        let mixes = tight;
+        let mut plea = Plea { asker, request, space, joined, tight, mixes, again: false, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             self.grow_ahead_by_the_way(&mut plea.failure);
             return Ok(block);
@@ -196,7 +206,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if short != self.is_shared() {
             self.set_shared(short);
             if short {
-                self.gather_all(failure, true);
+                self.clear_shelves(None);
+                self.gather_all(failure, true, Gathered::All);
             }
         }
         tight
@@ -237,11 +248,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let closed = self.close_resting(&mut plea.failure);
                 self.poll(&mut plea.failure) || closed
             }
+            Step::Shelves => self.clear_shelves(Some(plea.space)),
+            Step::Steal | Step::StealAgain if self.keeps_apart(plea) => false,
+            Step::Mix => self.mix(plea),
             Step::OwnParcels => waits && self.collect_own(plea),
             Step::Join => waits,
             Step::Steal | Step::StealAgain => waits && plea.space != HUB && self.steal(plea),
             Step::Caches => {
-                self.shared.flush();
+                self.flush();
                 true
             }
             Step::Gather => self.gather(plea),
@@ -256,8 +270,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn is_alone(&self, books: &Books<D>, space: Owner) -> bool {
         let others = books.spaces.iter().enumerate().skip(CLEAN.0 as usize);
         books.streams.len() <= 1
+            && !books.is_apart(space)
             && others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| {
                 *holder == Holder::Nobody
+                    || books.is_apart(Owner(place as u32))
                     || self.shared.use_of(Owner(place as u32)).owned_bytes == 0
             })
     }
@@ -271,14 +287,25 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Vec<(u64, u64)> {
         let shape = self.shared.shape();
         let size_bytes = plea.request.size_bytes.checked_next_multiple_of(shape.bytes(1));
-        let Some(size_bytes) = size_bytes else { return Vec::new() };
-        let align_bytes = plea.request.align_bytes.max(shape.bytes(1));
+        let Some(mut size_bytes) = size_bytes else { return Vec::new() };
+        let mut align_bytes = plea.request.align_bytes.max(shape.bytes(1));
+        if self.rounds() {
+            // A buddy of this size is aligned, and one of less serves nothing of it.
+            let Some(buddy_bytes) = size_bytes.max(align_bytes).checked_next_power_of_two() else {
+                return Vec::new();
+            };
+            (size_bytes, align_bytes) = (buddy_bytes, shape.bytes(1));
+        }
+        if self.keeps_apart(plea) {
+            return self.portion_apart(size_bytes, align_bytes, longest_bytes);
+        }
         let mut portions = Vec::new();
         if alone {
             portions.push((longest_bytes, 1));
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
-            let portion = (owned / PORTIONS_OF_OWNED).min(longest_bytes / 2);
+            let portion =
+                (owned / PORTIONS_OF_OWNED).max(self.least_portion(plea)).min(longest_bytes / 2);
             // In a shorter one a search may miss the aligned place.
             let least = size_bytes.saturating_add(align_bytes - shape.bytes(1));
             if portion > least && !plea.tight {
@@ -325,8 +352,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     .map(|parcel| parcel.size_bytes)
                     .sum();
                 let free = in_use.owned_bytes.saturating_sub(in_use.used_bytes) + deferred;
-                if Some(*number) != plea.asker.number() && free > 0 {
-                    by_stream.push((StreamId { number: *number, space: space.0 }, free));
+                if Some(*number) == plea.asker.number() || free == 0 {
+                    continue;
+                }
+                // It may have several.
+                let usual = books.spaces_of(*number)[0].unwrap_or(space);
+                match by_stream.iter_mut().find(|(stream, _)| stream.number == *number) {
+                    Some((_, sum)) => *sum += free,
+                    None => by_stream.push((StreamId { number: *number, space: usual.0 }, free)),
                 }
             }
             for (source, granules) in books.stains.by_source() {

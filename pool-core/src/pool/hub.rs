@@ -31,32 +31,60 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return true;
         }
         // What has to be waited for may be captured, or refuse; then what is clean may do.
-        may_wait && self.take_chosen(plea, true) || self.take_chosen(plea, false)
+        let taken = may_wait && self.take_chosen(plea, true) || self.take_chosen(plea, false);
+        if taken && self.is_asker_alone(plea) {
+            self.take_rest(plea);
+        }
+        taken
+    }
+
+    /// Whether the asker's stream gets all there is.
+    fn is_asker_alone(&self, plea: &Plea<'_, D>) -> bool {
+        plea.asker.number().is_some() && self.with_books(|books| self.is_alone(books, plea.space))
+    }
+
+    /// Moves what else of the hub needs no wait to the asker's space: that is looked at first, and
+    /// would cut what is large though there is something in the hub that fits better.
+    fn take_rest(&self, plea: &mut Plea<'_, D>) {
+        loop {
+            let longest = self.shared.use_of(HUB).longest_run_bytes;
+            if longest == 0 || self.take_portion(plea, longest, 1, false) != Some(true) {
+                break;
+            }
+        }
     }
 
     fn take_chosen(&self, plea: &mut Plea<'_, D>, may_wait: bool) -> bool {
-        let alone = plea.asker.number().is_some()
-            && self.with_books(|books| self.is_alone(books, plea.space));
+        let alone = self.is_asker_alone(plea);
         let longest = self.shared.use_of(HUB).longest_run_bytes;
-        for (size_bytes, align_bytes) in self.portions(plea, longest, alone) {
-            let taken = self.with_books(|books| {
-                let (stretch, needs) =
-                    self.choose_in_hub(books, plea, size_bytes, align_bytes, may_wait)?;
-                books.in_transit_bytes += self.shared.shape().bytes(stretch.len);
-                Some((stretch, needs))
-            });
-            let Some((stretch, needs)) = taken else { continue };
-            if FENCES_LATE && !needs.is_empty() {
-                self.give_to_asker(plea, stretch, true);
-                self.wait_for_sources(plea, &needs);
-                return true;
-            }
-            let ready = STEALS_UNFENCED || self.wait_for_sources(plea, &needs);
-            if self.give_to_asker(plea, stretch, ready) {
-                return true;
-            }
+        let portions = self.portions(plea, longest, alone);
+        portions.into_iter().any(|(size_bytes, align_bytes)| {
+            self.take_portion(plea, size_bytes, align_bytes, may_wait) == Some(true)
+        })
+    }
+
+    /// Moves a stretch of a size to the asker's space; false if it could not be waited for, none if
+    /// there is none.
+    fn take_portion(
+        &self,
+        plea: &mut Plea<'_, D>,
+        size_bytes: u64,
+        align_bytes: u64,
+        may_wait: bool,
+    ) -> Option<bool> {
+        let (stretch, needs) = self.with_books(|books| {
+            let (stretch, needs) =
+                self.choose_in_hub(books, plea, size_bytes, align_bytes, may_wait)?;
+            books.in_transit_bytes += self.shared.shape().bytes(stretch.len);
+            Some((stretch, needs))
+        })?;
+        if FENCES_LATE && !needs.is_empty() {
+            self.give_to_asker(plea, stretch, true);
+            self.wait_for_sources(plea, &needs);
+            return Some(true);
         }
-        false
+        let ready = STEALS_UNFENCED || self.wait_for_sources(plea, &needs);
+        Some(self.give_to_asker(plea, stretch, ready))
     }
 
     /// Chooses a free stretch of the hub: the one that fits best, or, for who cannot wait, of some

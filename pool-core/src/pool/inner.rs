@@ -10,13 +10,14 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
-use super::policy::{CoolDown, Preallocation, Settings};
+use super::policy::{CoolDown, Preallocation, Reuse, Settings};
+use super::shelves::Shelves;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
 use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
-use crate::range::{RangeConfig, Shape, Spans};
+use crate::range::{Placement, RangeConfig, Shape, Spans, Tolerance};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
@@ -51,6 +52,7 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) on_shortage: Option<OnShortage>,
     /// Its place at a budget, if it shares one.
     pub(super) seat: Option<Seat>,
+    pub(super) reuse: Reuse,
     /// What keeps calls off the way of a hit.
     mode: AtomicU32,
     /// The number of the stream that each space is of, for hits; zero: of none.
@@ -93,7 +95,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             None
         };
         let most = settings.limit_bytes.or(memory.map(|memory| memory.total_bytes));
-        let twice = most.map_or(UNKNOWN_SPACE_BYTES, |most| most.saturating_mul(2));
+        // Arenas of buddies leave gaps before them.
+        let by_size = settings.reuse.placement == Placement::Buddy;
+        let times = if by_size { 4 } else { 2 };
+        let twice = most.map_or(UNKNOWN_SPACE_BYTES, |most| most.saturating_mul(times));
         let first_bytes = match settings.preallocation {
             Preallocation::Nothing => 0,
             Preallocation::Bytes(bytes) | Preallocation::OnDemand { base_bytes: bytes } => bytes,
@@ -113,13 +118,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let range = RangeConfig::new(space_bytes)
             .granule_bytes(settings.granule_bytes)
             .placement(settings.reuse.placement)
+            .tolerance_percent(settings.reuse.tolerance_percent)
             .handle_seed(instance_number())
             .spans(spans_for(most.unwrap_or(UNKNOWN_SPACE_BYTES), settings.granule_bytes));
+        let reuse = settings.reuse;
+        // What a block was given over when it was new, it may have on a shelf, too.
+        let percent = reuse.shelf_tolerance_percent.max(reuse.tolerance_percent);
+        let shelves =
+            Shelves::new(reuse.shelf_bytes, Tolerance::new(percent)?, settings.granule_bytes);
         let shared_config = SharedConfig::new(range).cache_bytes(settings.cache_bytes);
         let shared = SharedAllocator::of_spaces(&shared_config)?;
         shared.make_space(CLEAN, &shared_config)?;
         let spaces = shared.most_spaces();
-        let mut books = Books::new(Arenas::new(space_bytes), &settings, spaces);
+        let arenas = Arenas::new(space_bytes, by_size);
+        let mut books = Books::new(arenas, shelves, &settings, spaces);
         if let Some(holder) = books.spaces.get_mut(CLEAN.0 as usize) {
             *holder = Holder::Clean;
         }
@@ -134,6 +146,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             shared_config,
             on_shortage,
             seat,
+            reuse,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
             addresses: Addresses::new(space_bytes)?,

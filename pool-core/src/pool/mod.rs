@@ -44,6 +44,7 @@
 )]
 
 mod advice;
+mod affinity;
 mod ahead;
 mod allocator;
 mod arenas;
@@ -79,6 +80,7 @@ pub mod policy;
 mod reclaim;
 mod release;
 mod sabotage;
+mod shelves;
 mod sources;
 mod stains;
 mod stats;
@@ -101,7 +103,7 @@ pub use giveback::Trimmed;
 #[cfg(feature = "std")]
 pub use keeper::Keeper;
 pub use movable::{Movable, MovableGuard};
-pub use policy::Deferred;
+pub use policy::{Affinity, Deferred, Lifetime};
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

@@ -13,8 +13,12 @@ use crate::range::Handle;
 use crate::sync::{AtomicU32, Lock, Ordering, Padded};
 use crate::threads::Threads;
 
-/// Parts of the table, each under its own lock.
-const PARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
+/// Parts of the table, each under its own lock, in powers of two.
+const PARTS_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 4 };
+
+/// Counters of notes, in powers of two: blocks that share one with a block that has a note look like
+/// such, and are not freed at once. So there are more of them than notes as a rule.
+const COUNTERS_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
 
 /// A use on a stream that the pool does not know: its handle and, where the device has them, its
 /// identity.
@@ -43,6 +47,8 @@ pub(crate) struct Note<D: Device> {
     /// Whether one of them uses it on another stream than its own space's.
     pub(crate) shared_in_graph: bool,
     pub(crate) tag: Option<Tag>,
+    /// The key of the shelf that it is put on when it is freed.
+    pub(crate) key: Option<u32>,
 }
 
 impl<D: Device> Note<D> {
@@ -79,6 +85,7 @@ impl<D: Device> Clone for Note<D> {
             graphs: self.graphs.clone(),
             shared_in_graph: self.shared_in_graph,
             tag: self.tag,
+            key: self.key,
         }
     }
 }
@@ -94,6 +101,7 @@ impl<D: Device> Default for Note<D> {
             graphs: Vec::new(),
             shared_in_graph: false,
             tag: None,
+            key: None,
         }
     }
 }
@@ -102,39 +110,49 @@ struct Part<D: Device> {
     notes: HashMap<Handle, Note<D>>,
 }
 
+type LockedPart<D, T> = Padded<<T as Threads>::Lock<Part<D>>>;
+
 /// The notes on all blocks.
 pub(crate) struct Notes<D: Device, T: Threads> {
     /// All notes: mostly there is none.
     count: AtomicU32,
-    parts: Box<[Padded<NotesPart<D, T>>]>,
+    /// How many notes there are on the blocks of each place.
+    counters: Box<[AtomicU32]>,
+    parts: Box<[LockedPart<D, T>]>,
 }
 
-struct NotesPart<D: Device, T: Threads> {
-    count: AtomicU32,
-    part: T::Lock<Part<D>>,
+/// Where a block is found, in so many bits.
+#[inline(always)]
+fn place(handle: Handle, bits: u32) -> usize {
+    // Fibonacci hashing: handles of neighbours differ in few bits.
+    let hash = handle.to_raw().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (hash >> 32 >> (u32::BITS - bits)) as usize
 }
 
 impl<D: Device, T: Threads> Notes<D, T> {
     pub(crate) fn new() -> Self {
-        let part = |_| {
-            let part = Lock::new(Part { notes: HashMap::new() });
-            Padded(NotesPart { count: AtomicU32::new(0), part })
-        };
-        Self { count: AtomicU32::new(0), parts: (0..PARTS).map(part).collect() }
+        let part = |_| Padded(Lock::new(Part { notes: HashMap::new() }));
+        Self {
+            count: AtomicU32::new(0),
+            counters: (0..1 << COUNTERS_BITS).map(|_| AtomicU32::new(0)).collect(),
+            parts: (0..1 << PARTS_BITS).map(part).collect(),
+        }
+    }
+
+    fn part(&self, handle: Handle) -> Option<&T::Lock<Part<D>>> {
+        self.parts.get(place(handle, PARTS_BITS)).map(|part| &part.0)
     }
 
     #[inline(always)]
-    fn part(&self, handle: Handle) -> Option<&NotesPart<D, T>> {
-        // Fibonacci hashing: handles of neighbours differ in few bits.
-        let hash = handle.to_raw().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60;
-        self.parts.get(hash as usize % PARTS).map(|part| &part.0)
+    fn counter(&self, handle: Handle) -> Option<&AtomicU32> {
+        self.counters.get(place(handle, COUNTERS_BITS))
     }
 
     /// Whether there may be a note on a block. Whoever frees it has seen what was noted before.
     #[inline(always)]
     pub(crate) fn may_have(&self, handle: Handle) -> bool {
         self.count.load(Ordering::Acquire) != 0
-            && self.part(handle).is_some_and(|part| part.count.load(Ordering::Acquire) != 0)
+            && self.counter(handle).is_some_and(|counter| counter.load(Ordering::Acquire) != 0)
     }
 
     /// Changes the note on a block, which is made if there is none.
@@ -143,14 +161,15 @@ impl<D: Device, T: Threads> Notes<D, T> {
         handle: Handle,
         change: impl FnOnce(&mut Note<D>) -> R,
     ) -> Option<R> {
-        let part = self.part(handle)?;
-        let mut guard = part.part.lock();
+        let counter = self.counter(handle)?;
+        let mut guard = self.part(handle)?.lock();
         guard.notes.try_reserve(1).ok()?;
-        if !guard.notes.contains_key(&handle) {
+        let is_new = !guard.notes.contains_key(&handle);
+        let result = change(guard.notes.entry(handle).or_default());
+        if is_new {
+            counter.fetch_add(1, Ordering::Release);
             self.count.fetch_add(1, Ordering::Release);
         }
-        let result = change(guard.notes.entry(handle).or_default());
-        part.count.store(guard.notes.len() as u32, Ordering::Release);
         Some(result)
     }
 
@@ -159,11 +178,11 @@ impl<D: Device, T: Threads> Notes<D, T> {
         if !self.may_have(handle) {
             return None;
         }
-        let part = self.part(handle)?;
-        let mut guard = part.part.lock();
+        let counter = self.counter(handle)?;
+        let mut guard = self.part(handle)?.lock();
         let note = guard.notes.remove(&handle);
-        part.count.store(guard.notes.len() as u32, Ordering::Release);
         if note.is_some() {
+            counter.fetch_sub(1, Ordering::Release);
             self.count.fetch_sub(1, Ordering::Release);
         }
         note
@@ -175,7 +194,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
         if !self.may_have(handle) {
             return None;
         }
-        self.part(handle)?.part.lock().notes.get(&handle).cloned()
+        self.part(handle)?.lock().notes.get(&handle).cloned()
     }
 
     /// Looks at the note on a block, if there is one.
@@ -183,13 +202,13 @@ impl<D: Device, T: Threads> Notes<D, T> {
         if !self.may_have(handle) {
             return None;
         }
-        self.part(handle)?.part.lock().notes.get(&handle).map(look)
+        self.part(handle)?.lock().notes.get(&handle).map(look)
     }
 
     /// Has all blocks that wait for a stream wait for a fence instead.
     pub(crate) fn replace(&self, number: u32, fence: &Shared<D>) {
         for part in &self.parts {
-            let mut guard = part.part.lock();
+            let mut guard = part.0.lock();
             for note in guard.notes.values_mut() {
                 if let Ok(place) = note.uses.binary_search(&number) {
                     note.uses.remove(place);
@@ -203,7 +222,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
     pub(crate) fn fences(&self, most: usize) -> Vec<Shared<D>> {
         let mut fences: Vec<Shared<D>> = Vec::new();
         for part in &self.parts {
-            let guard = part.part.lock();
+            let guard = part.0.lock();
             for fence in guard.notes.values().flat_map(|note| &note.fences) {
                 if fences.len() < most && !has_fence(&fences, fence) {
                     fences.push(fence.clone());
@@ -216,7 +235,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
     /// Takes fences that are done off all blocks.
     pub(crate) fn forget_fences(&self, done: &[Shared<D>]) {
         for part in &self.parts {
-            let mut guard = part.part.lock();
+            let mut guard = part.0.lock();
             for note in guard.notes.values_mut() {
                 // The caller has them: that none is dropped here.
                 note.fences.retain(|fence| !has_fence(done, fence));
@@ -227,7 +246,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
     /// Forgets a graph, on all blocks.
     pub(crate) fn forget_graph(&self, graph: GraphId, fences: &[Shared<D>]) {
         for part in &self.parts {
-            let mut guard = part.part.lock();
+            let mut guard = part.0.lock();
             for note in guard.notes.values_mut() {
                 if note.graphs.contains(&graph) {
                     note.graphs.retain(|&other| other != graph);
@@ -242,7 +261,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
     pub(crate) fn handles(&self) -> Vec<Handle> {
         let mut handles = Vec::new();
         for part in &self.parts {
-            handles.extend(part.part.lock().notes.keys().copied());
+            handles.extend(part.0.lock().notes.keys().copied());
         }
         handles
     }

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::asker::Asker;
 use super::books::{Books, Holder};
 use super::fence::{Shared, add_fence, has_fence};
 use super::help::Plea;
@@ -203,8 +202,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Has the asker's stream wait for the parcels of its own space: then they are free for it.
     pub(super) fn collect_own(&self, plea: &mut Plea<'_, D>) -> bool {
-        let Asker::Known { number, space: Some(space), .. } = plea.asker else { return false };
-        self.collect(*number, *space, &mut plea.failure)
+        let Some(number) = plea.asker.number() else { return false };
+        let spaces = self.with_books(|books| books.spaces_of(number));
+        spaces.into_iter().flatten().fold(false, |collected, space| {
+            self.collect(number, space, &mut plea.failure) | collected
+        })
     }
 
     /// Has a stream wait for the parcels of its space, which then are free for it; but what rests is

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::arenas::Claim;
+use super::gather::Gathered;
 use super::inner::{Failed, Inner};
 use crate::device::Device;
 use crate::threads::{HUB, Threads};
@@ -47,8 +48,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn bring_together(&self, failure: &mut Option<Failed<D>>) {
         self.close(|_| true, failure);
         self.poll(failure);
-        self.shared.flush();
-        self.gather_all(failure, true);
+        self.flush();
+        self.gather_all(failure, true, Gathered::All);
         self.fence_hub(failure);
         self.poll(failure);
     }

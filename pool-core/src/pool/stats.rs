@@ -70,8 +70,10 @@ pub struct PoolStats {
     pub live_blocks: u64,
     /// The most that was in use at once, caches and what was deferred included.
     pub peak_bytes: u64,
-    /// In caches of threads.
+    /// In caches of threads, and on shelves.
     pub cached_bytes: u64,
+    /// On shelves, of [these](Self::cached_bytes): freed under an affinity.
+    pub shelved_bytes: u64,
     /// Freed, and waiting for work of the device or for a graph.
     pub deferred_bytes: u64,
     /// Blocks that wait.
@@ -93,6 +95,8 @@ pub struct PoolStats {
     pub calls: DeviceCalls,
     /// Stretches that went from one stream to another behind a fence.
     pub steals: u64,
+    /// Requests that were served from a shelf.
+    pub shelf_hits: u64,
     /// Taken from the device before anyone asked.
     pub initial_bytes: u64,
     /// Times that the pool grew after the start.
@@ -124,6 +128,7 @@ pub(super) struct Counters {
     pub(super) extensions: Counter,
     pub(super) frees: Counter,
     pub(super) steals: Counter,
+    pub(super) shelf_hits: Counter,
     pub(super) growths: Counter,
     pub(super) growths_ahead: Counter,
     pub(super) copies: Counter,
@@ -173,6 +178,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let resting = books.resting_bytes;
                 (books.deferred(), resting, reserved, counts.0, counts.1, books.in_transit_bytes)
             });
+        let shelved_bytes = self.with_books(|books| books.shelves.size_bytes());
         let (deferred_blocks, deferred_bytes) = deferred;
         let cached_bytes = shared.cached_bytes.saturating_sub(deferred_bytes);
         let used_bytes = shared.live_bytes + cached_bytes + deferred_bytes + in_transit;
@@ -181,6 +187,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             live_blocks: shared.live_blocks,
             peak_bytes: shared.peak_live_bytes,
             cached_bytes,
+            shelved_bytes,
             deferred_bytes,
             deferred_blocks,
             resting_bytes,
@@ -201,6 +208,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             },
             steals: counters.steals.get(),
             initial_bytes: counters.kept.initial_bytes.get(),
+            shelf_hits: counters.shelf_hits.get(),
             growths: counters.growths.get(),
             growths_ahead: counters.growths_ahead.get(),
             migrations: counters.migrations.get(),

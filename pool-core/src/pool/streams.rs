@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Pool;
+use super::affinity::LIFETIMES_APART;
 use super::books::{Books, Holder, Known};
 use super::error::PoolError;
 use super::fence::Shared;
@@ -36,7 +37,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let number = unique_number()?;
             books.keys.insert(key, number);
             let joined = Joined::new();
-            let known = Known { handle, space: None, own, joined, busy: 0, retiring: false };
+            let apart = [None; LIFETIMES_APART];
+            let known = Known { handle, space: None, apart, own, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
             books.sources.add_stream(number);
             self.counters.kept.streams.raise_to(books.streams.len() as u64);
@@ -122,6 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if KNOWS_BY_HANDLE {
                 return;
             }
+            let spaces = books.spaces_of(id.number).into_iter().flatten();
             books.streams.remove(&id.number);
             books.keys.remove(&key);
             let mut left: Vec<Shared<D>> = fence.iter().cloned().collect();
@@ -130,7 +133,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             let earlier = books.sources.end_stream(id.number, left);
             books.garbage.extend(earlier);
-            if let Some(space) = space {
+            for space in spaces.clone() {
+                self.clear_shelves_in(books, Some(space));
                 books.set_holder(space, Holder::Gone(id.number));
             }
             let open: Vec<Parcel<D>> = books.open.drain(..).collect();
@@ -143,7 +147,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 books.enter(parcel);
             }
-            if let Some(space) = space {
+            for space in spaces {
                 books.enter_again(space);
             }
         });

@@ -128,7 +128,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.inner().tick()
     }
 
-    /// Empties the caches of all threads: their blocks go back to the spaces that they are of.
+    /// Empties the caches of all threads, and shelves: their blocks go back to the spaces that they
+    /// are of.
     ///
     /// # Example
     ///
@@ -141,7 +142,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn flush(&self) {
-        self.inner().shared.flush();
+        self.inner().flush();
     }
 
     /// Gives arenas back to the device that have no live block, while more than `keep_bytes` stay

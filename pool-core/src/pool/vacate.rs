@@ -217,7 +217,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.withheld_bytes() == 0 {
             return self.shared.largest_free_bytes();
         }
-        self.shared.flush();
+        self.flush();
         let spaces = self.with_books(|books| books.gatherable().collect::<Vec<_>>());
         let spaces = spaces.into_iter().chain([HUB]);
         spaces.map(|space| self.shared.largest_in(space)).max().unwrap_or(0)

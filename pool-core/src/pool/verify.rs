@@ -34,8 +34,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
     pub fn verify(&self) -> Result<(), VerifyError> {
         let inner = self.inner();
         let fault = |what, at| Err(VerifyError { what, at });
-        let outside_spans = inner
-            .with_books(|books| books.waiting().filter(|block| !block.is_in_span()).count() as u64);
+        let outside_spans = inner.with_books(|books| {
+            let shelved = books.shelves.all().map(|(_, block)| block);
+            books.waiting().chain(shelved).filter(|block| !block.is_in_span()).count() as u64
+        });
         inner.shared.verify_with(outside_spans)?;
         let stats = inner.shared.stats();
         inner.with_books(|books| {
@@ -100,6 +102,14 @@ impl<D: Device, T: Threads> Pool<D, T> {
             }
             if books.movables.iter().any(|(_, entry)| entry.in_hand.is_some()) {
                 return fault("a movable buffer was left in a thread's hands", 0);
+            }
+            if !books.shelves.are_counted() {
+                return fault("blocks on shelves miscounted", books.shelves.size_bytes());
+            }
+            for (space, block) in books.shelves.all() {
+                if space != CLEAN && books.stream_of(space).is_none() || space != block.space {
+                    return fault("a block on a shelf of nobody's", block.offset_bytes);
+                }
             }
             if books.streams.len() != books.keys.len() {
                 return fault("streams without a key", books.streams.len() as u64);

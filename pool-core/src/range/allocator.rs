@@ -18,6 +18,7 @@ use super::spans::{SpanBlock, Spans};
 use super::storage::Chunked;
 use super::storage::{Borrowed, Storage};
 use super::table::Table;
+use super::tolerance::Tolerance;
 
 /// Manages the offsets of one range: allocate a size, free by handle, ask, and verify it all.
 ///
@@ -70,6 +71,7 @@ pub struct OffsetAllocator<S: Storage> {
     pub(super) free: Free,
     pub(super) books: Books,
     pub(super) generation: Generation,
+    pub(super) tolerance: Tolerance,
     /// Granules owned, if these are not those of a whole range but of islands.
     pub(super) islands: Option<u64>,
 }
@@ -213,6 +215,7 @@ impl<S: Storage> OffsetAllocator<S> {
             },
             books: Books::default(),
             generation: Generation::first(config.handle_seed),
+            tolerance: Tolerance::new(config.tolerance_percent)?,
             islands: None,
         };
         // The nodes for it are there, as was checked.
@@ -324,7 +327,7 @@ impl<S: Storage> OffsetAllocator<S> {
     #[inline(always)]
     fn allocate_plainly(&mut self, len: u64) -> (Option<Handle>, u32) {
         let Free::Runs(runs, spans) = &mut self.free else { return (None, 0) };
-        let generation = self.generation;
+        let (generation, tolerance) = (self.generation, self.tolerance);
         let (slot, start, len) = if len <= self.shape.small_granules {
             let order = order_of(len);
             let block = spans.allocate_quickly(&mut self.table, order, generation.bits());
@@ -333,8 +336,8 @@ impl<S: Storage> OffsetAllocator<S> {
         } else {
             let Table { storage, chain } = &mut self.table;
             let claimed = match storage.slice() {
-                Some(nodes) => runs.claim_at_first_look(nodes, chain, len, generation),
-                None => runs.claim_at_first_look(storage, chain, len, generation),
+                Some(nodes) => runs.claim_at_first_look(nodes, chain, len, generation, tolerance),
+                None => runs.claim_at_first_look(storage, chain, len, generation, tolerance),
             };
             let Some((node, start)) = claimed else { return (None, 0) };
             (Slot::Node(node), start, len)

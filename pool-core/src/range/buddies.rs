@@ -35,7 +35,7 @@ pub(crate) fn order_of(len: u64) -> u32 {
 }
 
 /// The naturally aligned powers of two that make up `start..end`, in order.
-fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(crate) fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut at = start;
     core::iter::from_fn(move || {
         let left = end - at;
@@ -245,6 +245,46 @@ impl Buddies {
             self.release(table, piece);
         }
         Ok(())
+    }
+
+    /// Makes a live piece of any length free, as the buddies that it is made up of. The caller has
+    /// [required](Table::require) a node for each of them but one.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn release_in_pieces<S: Tables>(&mut self, table: &mut Table<S>, node: u32) {
+        let whole = table.storage.node(node);
+        let (start, end) = (u64::from(whole.start), whole.end());
+        let mut last = node;
+        for (start, len) in pieces(start, end) {
+            if start == u64::from(table.storage.node(node).start) {
+                table.storage.node_mut(node).set_len(len);
+            } else {
+                last = table.insert_after(last, Node::piece(State::Live, start as u32, len));
+            }
+        }
+        // What is not free yet is merged with nothing, so that its node stays.
+        let mut at = node;
+        for _ in pieces(start, end) {
+            let after = table.storage.node(at).after();
+            self.release(table, at);
+            at = after;
+        }
+    }
+
+    /// Takes a free piece out of its list and away from its neighbours: where it was.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn cut<S: Tables>(&mut self, table: &mut Table<S>, node: u32) -> (u32, u64) {
+        let piece = table.storage.node(node);
+        let extent = (piece.start, piece.len());
+        self.unlink(&mut table.storage, node);
+        table.chain.cut(&mut table.storage, node);
+        extent
+    }
+
+    /// A longest free piece.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn longest_piece(&self) -> Option<u32> {
+        let order = self.orders.checked_ilog2()?;
+        self.lists.get(order as usize).copied()
     }
 
     /// Free granules at the end of the range.

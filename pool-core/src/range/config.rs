@@ -78,6 +78,7 @@ pub struct RangeConfig {
     pub(crate) spans: Spans,
     pub(crate) handle_seed: u32,
     pub(crate) expected_blocks: u32,
+    pub(crate) tolerance_percent: u8,
 }
 
 impl RangeConfig {
@@ -102,6 +103,7 @@ impl RangeConfig {
             spans: Spans::Automatic,
             handle_seed: 0,
             expected_blocks: 4096,
+            tolerance_percent: 0,
         }
     }
 
@@ -192,6 +194,28 @@ impl RangeConfig {
     #[must_use]
     pub const fn expect_blocks(mut self, blocks: u32) -> Self {
         self.expected_blocks = blocks;
+        self
+    }
+
+    /// How much longer than asked for a block outside spans may be, in hundredths of what was asked
+    /// for: what would be left of a free run behind it is given with it if that is no more. So fewer
+    /// crumbs are left that no request fits. 0, the default: every run is cut to the granule; at
+    /// most 100. Blocks in spans and under buddy placement are as they are, and
+    /// [`resize`](crate::OffsetAllocator::resize) is to the granule.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::{OffsetAllocator, RangeConfig};
+    ///
+    /// let mut range = OffsetAllocator::new(&RangeConfig::new(101 << 10).tolerance_percent(1))?;
+    /// // 1 KiB is left, which is no more than one in a hundred.
+    /// assert_eq!(range.allocate(100 << 10)?.size_bytes(), 101 << 10);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn tolerance_percent(mut self, percent: u8) -> Self {
+        self.tolerance_percent = percent;
         self
     }
 }

@@ -54,6 +54,12 @@ pub enum ConfigError {
         /// The span size.
         span_bytes: u64,
     },
+    /// A block may be at most twice as long as asked for.
+    #[error("a tolerance of {percent} %: it must be at most 100 %")]
+    Tolerance {
+        /// The tolerance asked for.
+        percent: u8,
+    },
     /// The storage holds not even the nodes of an empty range.
     #[error("storage of {nodes} nodes: this range needs {needed} before its first block")]
     TooFewNodes {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::allocator::{Free, OffsetAllocator};
 use super::block::{Block, Piece};
-use super::buddies::order_of;
+use super::buddies::{order_of, pieces};
 use super::config::RangeConfig;
 use super::error::{AllocError, ConfigError, Metadata};
 use super::handle::{Handle, Slot};
@@ -46,8 +46,8 @@ impl OffsetAllocator<Chunked> {
     /// An allocator in the shape of a range that owns none of it yet.
     pub(crate) fn of_islands(config: &RangeConfig) -> Result<Self, ConfigError> {
         let mut range = Self::new(config)?;
-        // The one free run that a range starts as.
-        range.take_longest();
+        // The free run that a range starts as, or its buddies.
+        while range.take_longest().is_some() {}
         range.islands = Some(0);
         Ok(range)
     }
@@ -111,8 +111,14 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Takes a free stretch of so many bytes, aligned to `align_bytes`, away: it is none of this
     /// allocator's any more. `None` if there is none.
-    pub(crate) fn take_stretch(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
-        let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
+    pub(crate) fn take_stretch(
+        &mut self,
+        bytes: u64,
+        align_bytes: u64,
+        options: Options,
+    ) -> Option<Stretch> {
+        let options = options.union(Options::OUTSIDE_SPANS);
+        let request = Request::new(bytes).align_bytes(align_bytes).options(options);
         let peak = self.books.peak_live_granules;
         let block = self.serve(&request).ok()??;
         let stretch = self.stretch_of(&block);
@@ -151,40 +157,66 @@ impl<S: Storage> OffsetAllocator<S> {
     /// is none.
     pub(crate) fn take_island(&mut self, island: Stretch) -> bool {
         self.gather();
-        let Free::Runs(runs, _) = &mut self.free else { return false };
         let found = self.table.heads().find(|&head| {
-            let piece = self.table.storage.node(head);
-            piece.start == island.start
-                && piece.len() == island.len
-                && piece.state() == State::Free
-                && piece.after() == NONE
+            self.table.storage.node(head).start == island.start && self.is_free_island(head, island)
         });
-        let Some(run) = found else { return false };
-        runs.unindex(&mut self.table.storage, run);
-        self.table.chain.cut(&mut self.table.storage, run);
-        self.note_islands(0, island.len);
+        let Some(mut at) = found else { return false };
+        while at != NONE {
+            let after = self.table.storage.node(at).after();
+            self.cut_free(at);
+            at = after;
+        }
         true
+    }
+
+    /// Whether an island that begins with a piece is so long and free.
+    fn is_free_island(&self, head: u32, island: Stretch) -> bool {
+        let mut len = 0;
+        let mut pieces = self.table.chain_from(head).map(|node| self.table.storage.node(node));
+        let is_free = pieces.all(|piece| {
+            len += piece.len();
+            piece.state() == State::Free
+        });
+        is_free && len == island.len
+    }
+
+    /// Takes a free run, or a free buddy, away: where it was. What lies before and behind it are
+    /// ends of islands.
+    fn cut_free(&mut self, node: u32) -> Stretch {
+        let stretch = match &mut self.free {
+            Free::Runs(runs, _) => {
+                let piece = self.table.storage.node(node);
+                let stretch = Stretch { start: piece.start, len: piece.len() };
+                runs.unindex(&mut self.table.storage, node);
+                self.table.chain.cut(&mut self.table.storage, node);
+                stretch
+            }
+            Free::Buddies(buddies) => {
+                let (start, len) = buddies.cut(&mut self.table, node);
+                Stretch { start, len }
+            }
+        };
+        self.note_islands(0, stretch.len);
+        stretch
     }
 
     /// Granules of the longest free run.
     pub(crate) fn longest_run(&self) -> u64 {
         match &self.free {
             Free::Runs(runs, _) => runs.longest(&self.table),
-            Free::Buddies(_) => 0,
+            Free::Buddies(buddies) => buddies.longest(),
         }
     }
 
     /// Makes a stretch, of which nothing is owned, an island of its own.
     pub(crate) fn adopt(&mut self, stretch: Stretch) -> Result<(), Metadata> {
-        let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
-        if let Err(missing) = self.table.require(1)
-            && !self.table.storage.replenish(&self.shape, missing)
-        {
-            return Err(missing);
-        }
+        self.prepare(self.pieces_of(stretch))?;
         let run = Node::piece(State::Free, stretch.start, stretch.len);
         let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
-        runs.index(&mut self.table.storage, run);
+        match &mut self.free {
+            Free::Runs(runs, _) => runs.index(&mut self.table.storage, run),
+            Free::Buddies(buddies) => buddies.release_in_pieces(&mut self.table, run),
+        }
         self.note_islands(stretch.len, 0);
         Ok(())
     }
@@ -194,11 +226,8 @@ impl<S: Storage> OffsetAllocator<S> {
     ///
     /// Linear in the nodes and in the island's pieces.
     pub(crate) fn lengthen(&mut self, island: Stretch, more: u64) -> Result<(), Metadata> {
+        self.prepare(1)?;
         let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
-        self.table.require(1).or_else(|missing| {
-            let replenished = self.table.storage.replenish(&self.shape, missing);
-            if replenished { Ok(()) } else { Err(missing) }
-        })?;
         let end = u64::from(island.start) + island.len;
         let head =
             self.table.heads().find(|&head| self.table.storage.node(head).start == island.start);
@@ -227,14 +256,27 @@ impl<S: Storage> OffsetAllocator<S> {
             .unwrap_or(0)
     }
 
+    /// How many pieces a stretch is while it is free and nothing is beside it.
+    fn pieces_of(&self, stretch: Stretch) -> u32 {
+        let start = u64::from(stretch.start);
+        match self.free {
+            Free::Runs(..) => 1,
+            Free::Buddies(_) => pieces(start, start + stretch.len).count() as u32,
+        }
+    }
+
+    /// That there are so many nodes to be had, after more were added if need be.
+    fn prepare(&mut self, nodes: u32) -> Result<(), Metadata> {
+        match self.table.require(nodes) {
+            Err(missing) if !self.table.storage.replenish(&self.shape, missing) => Err(missing),
+            _ => self.table.require(nodes),
+        }
+    }
+
     /// Makes a stretch, of which nothing is owned, an island that is lent: the node of the live
     /// block that stands for it.
     pub(crate) fn adopt_lent(&mut self, stretch: Stretch) -> Result<u32, Metadata> {
-        if let Err(missing) = self.table.require(1)
-            && !self.table.storage.replenish(&self.shape, missing)
-        {
-            return Err(missing);
-        }
+        self.prepare(1)?;
         let generation = self.generation.bits() | LENT;
         let block = Node::live(stretch.start, stretch.len, generation);
         let node = self.table.chain.insert(&mut self.table.storage, NONE, NONE, block);
@@ -269,17 +311,14 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
-    /// Takes the longest free run away: it is none of this allocator's any more, and what lies
-    /// before and behind it are ends of islands.
+    /// Takes the longest free run (or buddy) away: it is none of this allocator's any more, and what
+    /// lies before and behind it are ends of islands.
     pub(crate) fn take_longest(&mut self) -> Option<Stretch> {
-        let Free::Runs(runs, _) = &mut self.free else { return None };
-        let run = runs.longest_run(&self.table)?;
-        let piece = self.table.storage.node(run);
-        let stretch = Stretch { start: piece.start, len: piece.len() };
-        runs.unindex(&mut self.table.storage, run);
-        self.table.chain.cut(&mut self.table.storage, run);
-        self.note_islands(0, stretch.len);
-        Some(stretch)
+        let longest = match &self.free {
+            Free::Runs(runs, _) => runs.longest_run(&self.table)?,
+            Free::Buddies(buddies) => buddies.longest_piece()?,
+        };
+        Some(self.cut_free(longest))
     }
 
     fn note_islands(&mut self, more: u64, less: u64) {
@@ -331,18 +370,11 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Makes a part of a lent stretch free again. The part lies in it. An error changes nothing.
     pub(crate) fn take_back(&mut self, node: u32, part: Stretch) -> Result<Rest, Metadata> {
-        let Free::Runs(runs, _) = &mut self.free else {
-            return Ok(Rest { before: Some(node), behind: None });
-        };
         let whole = *self.table.storage.node(node);
         let end = u64::from(part.start) + part.len;
         let (before, behind) = (whole.start < part.start, end < whole.end());
         let pieces = u32::from(before) + u32::from(behind);
-        if let Err(missing) = self.table.require(pieces)
-            && !self.table.storage.replenish(&self.shape, missing)
-        {
-            return Err(missing);
-        }
+        self.prepare(pieces + self.pieces_of(part) - 1)?;
         let generation = whole.links[0];
         let freed = if before {
             let len = u64::from(part.start - whole.start);
@@ -356,7 +388,12 @@ impl<S: Storage> OffsetAllocator<S> {
             let rest = Node::live(end as u32, whole.end() - end, generation);
             self.table.insert_after(freed, rest)
         });
-        runs.free(&mut self.table.storage, &mut self.table.chain, freed, generation);
+        match &mut self.free {
+            Free::Runs(runs, _) => {
+                runs.free(&mut self.table.storage, &mut self.table.chain, freed, generation);
+            }
+            Free::Buddies(buddies) => buddies.release_in_pieces(&mut self.table, freed),
+        }
         self.books.live_granules -= part.len;
         self.books.live_blocks = self.books.live_blocks + u64::from(pieces) - 1;
         Ok(Rest { before: before.then_some(node), behind })

@@ -82,7 +82,7 @@ impl<S: Storage> OffsetAllocator<S> {
         }
         let Free::Runs(_, spans) = &self.free else { return Ok(None) };
         if let Some(start) = Self::place_over_empty_span(&self.table, spans, need) {
-            return self.allocate_over_empty_span(start, need.len);
+            return self.allocate_over_empty_span(start, need);
         }
         let block = self.allocate_in_settled_spans(need);
         match missing {
@@ -107,9 +107,25 @@ impl<S: Storage> OffsetAllocator<S> {
             .first_look(&self.table, need, &mut 0)
             .or_else(|| runs.second_look(&self.table, need, &mut 0));
         let Some(place) = place else { return Ok(None) };
+        let (place, len) = self.with_crumbs(place, need);
         let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
-        let node = runs.claim(&mut self.table, place, need.len, self.generation)?;
+        let node = runs.claim(&mut self.table, place, len, self.generation)?;
         Ok(Some(self.admit_node(node)))
+    }
+
+    /// Where a block begins and how long it is that a request gets at a place: what would be left
+    /// of the run behind it, or for the high end before it, is given with it if that is within the
+    /// tolerance.
+    fn with_crumbs(&self, place: Place, need: &Need) -> (Place, u64) {
+        let run = self.table.storage.node(place.node);
+        let (run_start, end) = (u64::from(run.start), run.end());
+        let is_whole = need.has(Options::HIGH_END)
+            && run_start & (need.align - 1) == 0
+            && self.tolerance.covers(need.len, run.len() - need.len);
+        let start = if is_whole { run_start } else { place.start };
+        let most = end - start;
+        let covers = self.tolerance.covers(need.len, most - need.len);
+        (Place { start, ..place }, if covers { most } else { need.len })
     }
 
     /// A block in an open span.
@@ -169,7 +185,7 @@ impl<S: Storage> OffsetAllocator<S> {
     fn allocate_over_empty_span(
         &mut self,
         start: u64,
-        len: u64,
+        need: &Need,
     ) -> Result<Option<Block>, Metadata> {
         let Free::Runs(runs, spans) = &mut self.free else { return Ok(None) };
         let span = self.table.storage.node(spans.empty_node(&self.table));
@@ -180,12 +196,13 @@ impl<S: Storage> OffsetAllocator<S> {
         let Some((run_start, run_end)) = Self::run_over_empty_span(&self.table, spans) else {
             return Ok(None);
         };
-        let pieces = u32::from(run_start < start) + u32::from(start + len < run_end);
+        let pieces = u32::from(run_start < start) + u32::from(start + need.len < run_end);
         // Merging gives a node back for each neighbour before cutting takes any.
         self.table.require(pieces.saturating_sub(merged))?;
         let Some(node) = spans.close_empty(&mut self.table) else { return Ok(None) };
         let node = runs.release_span(&mut self.table, node);
-        let place = Place { node, start };
+        let (place, len) = self.with_crumbs(Place { node, start }, need);
+        let Free::Runs(runs, _) = &mut self.free else { return Ok(None) };
         let node = runs.claim(&mut self.table, place, len, self.generation)?;
         Ok(Some(self.admit_node(node)))
     }

@@ -51,6 +51,7 @@ mod span;
 mod spans;
 mod storage;
 mod table;
+mod tolerance;
 mod trie;
 mod verify;
 
@@ -74,3 +75,5 @@ pub use request::{Options, Request};
 #[cfg(feature = "alloc")]
 pub use storage::Chunked;
 pub use storage::{Borrowed, Storage};
+#[cfg(feature = "alloc")]
+pub(crate) use tolerance::Tolerance;

@@ -11,6 +11,7 @@ use super::request::Options;
 use super::size_index::{LOOK, SizeIndex};
 use super::storage::sealed::{Nodes, Tables};
 use super::table::{Chain, Table, free_run};
+use super::tolerance::Tolerance;
 use super::trie::REST;
 
 /// A budget that every search ends within.
@@ -122,7 +123,8 @@ impl Runs {
     }
 
     /// Cuts a live block of a length out of the run that a first look shows, at its low end:
-    /// its node and its start. `None` if there is no such run or no node.
+    /// its node and its start. `None` if there is no such run or no node, or the block would be
+    /// longer than that.
     #[inline(always)]
     pub(crate) fn claim_at_first_look(
         &mut self,
@@ -130,6 +132,7 @@ impl Runs {
         chain: &mut Chain,
         len: u64,
         generation: Generation,
+        tolerance: Tolerance,
     ) -> Option<(u32, u32)> {
         let node = match self {
             Self::BySize(index) => {
@@ -141,7 +144,11 @@ impl Runs {
         if node == NONE {
             return None;
         }
-        let start = nodes.node(node).start;
+        let run = nodes.node(node);
+        let (start, over) = (run.start, run.len() - len);
+        if over != 0 && tolerance.covers(len, over) {
+            return None;
+        }
         Some((self.claim_low(nodes, chain, node, len, generation).ok()?, start))
     }
 
@@ -353,11 +360,16 @@ impl Runs {
         }
     }
 
-    /// The longest free run by size.
+    /// A longest free run.
     #[cfg(feature = "alloc")]
     pub(crate) fn longest_run<S: Tables>(&self, table: &Table<S>) -> Option<u32> {
-        let Self::BySize(index) = self else { return None };
-        let node = index.largest(&table.storage);
+        let node = match self {
+            Self::BySize(index) => index.largest(&table.storage),
+            Self::ByAddress(index) => {
+                let len = index.longest(&table.storage);
+                if len == 0 { NONE } else { index.find(&table.storage, len, false, &mut 0) }
+            }
+        };
         (node != NONE).then_some(node)
     }
 
@@ -425,13 +437,15 @@ fn place_in(nodes: &(impl Nodes + ?Sized), need: &Need, node: u32) -> Option<Pla
     Some(Place { node, start })
 }
 
-/// The lowest (or highest) place of all, by a walk over every piece.
+/// The lowest (or highest) place of all, by a walk over every piece, of whichever chain.
 fn walk<S: Tables>(table: &Table<S>, need: &Need, visits: &mut u32) -> Option<Place> {
-    let places = table
-        .chain()
+    let places = (0..table.touched())
         .inspect(|_| *visits += 1)
         .filter(|&node| table.storage.node(node).state() == State::Free)
         .filter_map(|node| place_in(&table.storage, need, node));
-    let highest = need.has(Options::HIGH_END);
-    places.reduce(|a, b| if highest { b } else { a })
+    if need.has(Options::HIGH_END) {
+        places.max_by_key(|place| place.start)
+    } else {
+        places.min_by_key(|place| place.start)
+    }
 }

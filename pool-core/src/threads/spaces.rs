@@ -16,8 +16,10 @@ use super::names::in_shard;
 use super::owner::Owner;
 use super::packed::Packed;
 use super::platform::Threads;
+use super::word::Giver;
 use crate::range::{
-    AllocError, Block, ConfigError, Handle, HandleError, Need, Request, Shape, Slot, Stretch,
+    AllocError, Block, ConfigError, Handle, HandleError, Need, Options, Request, Shape, Slot,
+    Stretch,
 };
 
 /// The hub's number.
@@ -188,6 +190,24 @@ impl<T: Threads> SharedAllocator<T> {
         Ok(aside)
     }
 
+    /// Gives a block that was set aside to the program again. None if the host has no room to note
+    /// where it is: then it is free.
+    pub(crate) fn take_up(&self, aside: Aside) -> Option<Block> {
+        let inner = self.inner();
+        let Aside { handle, offset_bytes, size_bytes, .. } = aside;
+        match handle.slot() {
+            Slot::Granule(_) => inner.words.give(handle, Giver::NO_CACHE),
+            Slot::Node(_) => {
+                if inner.starts.note(aside.stretch(inner.shape()), handle).is_err() {
+                    self.put_back(aside);
+                    return None;
+                }
+            }
+        }
+        inner.loose.gave_shared(size_bytes);
+        Some(Block { handle, offset_bytes, size_bytes })
+    }
+
     /// Frees a block that was set aside, into the space that it is of.
     pub(crate) fn put_back(&self, aside: Aside) {
         let inner = self.inner();
@@ -299,6 +319,11 @@ impl<T: Threads> SharedAllocator<T> {
         self.inner().centre.lock(RANGE).range.take_island(arena)
     }
 
+    /// Takes a stretch out of a space that was given to it whole, if all of it is free.
+    pub(crate) fn take_island(&self, space: Owner, stretch: Stretch) -> bool {
+        self.inner().centre.lock(space.0).range.take_island(stretch)
+    }
+
     /// Whether all of an arena is in the hub, and free.
     pub(crate) fn is_idle_in_hub(&self, arena: Stretch) -> bool {
         let taken = self.take_arena(arena);
@@ -340,9 +365,10 @@ impl<T: Threads> SharedAllocator<T> {
         space: Owner,
         size_bytes: u64,
         align_bytes: u64,
+        options: Options,
     ) -> Option<Stretch> {
         let mut guard = self.inner().centre.lock(space.0);
-        guard.range.take_stretch(size_bytes, align_bytes)
+        guard.range.take_stretch(size_bytes, align_bytes, options)
     }
 
     /// Takes all free runs of a space out of it, as far as there is room to note them.
@@ -382,5 +408,119 @@ impl<T: Threads> SharedAllocator<T> {
     /// The largest request that a space could serve.
     pub(crate) fn largest_in(&self, space: Owner) -> u64 {
         self.inner().centre.lock(space.0).range.largest_free_bytes()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::range::{Placement, RangeConfig, Spans};
+    use crate::threads::DefaultThreads;
+
+    const ARENAS: [Stretch; 3] = [
+        Stretch { start: 0, len: 1 << 12 },
+        Stretch { start: 1 << 13, len: 5000 },
+        Stretch { start: (1 << 15) + 3, len: 3001 },
+    ];
+
+    fn of_arenas(placement: Placement, tolerance_percent: u8) -> SharedAllocator<DefaultThreads> {
+        let range = RangeConfig::new(1 << 24).placement(placement).spans(Spans::Off);
+        let config = SharedConfig::new(range.tolerance_percent(tolerance_percent));
+        let shared = SharedAllocator::of_spaces(&config).unwrap();
+        assert_eq!(shared.largest_in(HUB), 0, "nothing is there yet");
+        for space in [2, 3] {
+            shared.make_space(Owner(space), &config).unwrap();
+        }
+        for arena in ARENAS {
+            assert!(shared.add_to_hub(arena));
+        }
+        shared
+    }
+
+    /// Whatever is lent, cut, freed, and moved about in whatever pieces: each arena is whole again
+    /// once all of it is back.
+    #[test]
+    fn memory_goes_about_between_spaces_under_every_placement() {
+        for (placement, percent) in [
+            (Placement::BestFit, 0),
+            (Placement::BestFit, 30),
+            (Placement::FirstFit, 0),
+            (Placement::FirstFit, 30),
+            (Placement::Buddy, 0),
+        ] {
+            let shared = of_arenas(placement, percent);
+            let mut random = fastrand::Rng::with_seed(7);
+            let mut blocks = Vec::new();
+            let mut moved = 0;
+            for _ in 0..4000 {
+                let (space, other) = if random.bool() { (2, 3) } else { (3, 2) };
+                let bytes = 256 << random.u32(0..11);
+                let bytes = bytes + random.u64(0..bytes);
+                match random.u32(0..10) {
+                    0..=3 => {
+                        if let Ok(block) = shared.allocate_in(Owner(space), &bytes.into()) {
+                            assert!(block.size_bytes() >= bytes);
+                            blocks.push(block);
+                        }
+                    }
+                    4..=6 if !blocks.is_empty() => {
+                        let block = blocks.swap_remove(random.usize(0..blocks.len()));
+                        let home = shared.space_of(block.handle()).unwrap();
+                        shared.free_in(home, block.handle()).unwrap();
+                    }
+                    7 => {
+                        if let Some(lent) = shared.take_lent(bytes, 256 << random.u32(0..4)) {
+                            assert!(shared.give(Owner(space), lent));
+                            moved += 1;
+                        }
+                    }
+                    8 => {
+                        let high = Options::HIGH_END;
+                        if let Some(part) = shared.take_stretch(Owner(other), bytes, 256, high) {
+                            assert!(shared.give(Owner(space), part));
+                            moved += 1;
+                        }
+                    }
+                    9 if random.u32(0..8) == 0 => {
+                        let mut stretches = Vec::new();
+                        shared.take_all(Owner(space), &mut stretches);
+                        assert!(stretches.into_iter().all(|part| shared.give(HUB, part)));
+                    }
+                    _ => {}
+                }
+                shared.verify().unwrap();
+            }
+            assert!(moved > 300 && !blocks.is_empty(), "{placement:?}: {moved}");
+            assert!(ARENAS.iter().any(|&arena| !shared.take_arena(arena)), "some of it is out");
+            for block in blocks {
+                let home = shared.space_of(block.handle()).unwrap();
+                shared.free_in(home, block.handle()).unwrap();
+            }
+            for space in [2, 3] {
+                let mut stretches = Vec::new();
+                shared.take_all(Owner(space), &mut stretches);
+                assert!(stretches.into_iter().all(|part| shared.give(HUB, part)));
+            }
+            shared.verify().unwrap();
+            for arena in ARENAS {
+                assert!(shared.take_arena(arena), "{placement:?}: {arena:?}");
+            }
+            shared.verify().unwrap();
+        }
+    }
+
+    /// What is first or highest is so in all islands together, also for a request that walks.
+    #[test]
+    fn first_fit_knows_every_island() {
+        let shared = of_arenas(Placement::FirstFit, 0);
+        let careful = |bytes| Request::new(bytes).never_split_above(5000 * 256);
+        let low = shared.allocate_past_caches(HUB, &careful(100 * 256)).unwrap();
+        assert_eq!(low.offset_bytes(), 0);
+        let high = careful(100 * 256).options(Options::HIGH_END);
+        let high = shared.allocate_past_caches(HUB, &high).unwrap();
+        let end = u64::from(ARENAS[2].start) + ARENAS[2].len;
+        assert_eq!(high.offset_bytes(), (end - 100) * 256);
+        let long = shared.allocate_past_caches(HUB, &careful(4500 * 256)).unwrap();
+        assert_eq!(long.offset_bytes(), u64::from(ARENAS[1].start) * 256);
     }
 }

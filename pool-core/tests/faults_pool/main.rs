@@ -27,6 +27,7 @@
 mod alignment;
 mod capacity_shape;
 mod capture;
+mod config;
 mod default_stream;
 mod error_hygiene;
 mod event_leak;
@@ -47,5 +48,6 @@ mod teardown;
 #[path = "../common/threads.rs"]
 mod threads;
 mod trim_threshold;
+mod varying_shapes;
 mod xstream_uaf;
 mod zero_size;

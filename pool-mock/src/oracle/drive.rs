@@ -248,7 +248,8 @@ impl<'a> Driver<'a> {
         }
         let rounds = span.is_some() || self.model.is_buddy();
         let expected = if rounds { demand.granules.next_power_of_two() } else { demand.granules };
-        if place.granules != expected {
+        let right = if rounds { place.granules == expected } else { self.fits_run(demand, place) };
+        if !right {
             return Err(Finding::WrongSize { granules: place.granules, expected });
         }
         if rounds && !place.start.is_multiple_of(place.granules) {
@@ -274,6 +275,29 @@ impl<'a> Driver<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a block outside spans is as long as asked for; and what would be left of its run
+    /// behind it (for the high end before it) is its if that is within the tolerance, and only then.
+    fn fits_run(&self, demand: &Demand, place: &Stretch) -> bool {
+        let asked = demand.granules;
+        let percent = u64::from(self.shape.tolerance_percent);
+        let covers = |over: u64| over * 100 <= asked * percent;
+        let high = demand.options.contains(Options::HIGH_END);
+        let Some(over) = place.granules.checked_sub(asked) else { return false };
+        let free = self.model.free();
+        let mut runs = free.runs.iter().chain(&free.narrow_runs);
+        runs.any(|run| {
+            if place.start < run.start || run.end() < place.end() {
+                return false;
+            }
+            let behind = run.end() - place.end();
+            let whole = covers(run.granules.saturating_sub(asked));
+            if high && whole && run.start.is_multiple_of(demand.align) {
+                return place == run;
+            }
+            if over == 0 { behind == 0 || !covers(behind) } else { behind == 0 && covers(over) }
+        })
     }
 
     fn refused(

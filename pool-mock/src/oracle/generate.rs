@@ -94,6 +94,7 @@ fn shape(header: &[u8; SHAPE_BYTES]) -> Shape {
             _ => Placement::Buddy,
         },
         spans,
+        tolerance_percent: [0, 0, 0, 1, 12, 50, 100, 0][usize::from(place / 4 % 8)],
         handle_seed: seed.into(),
         storage,
         twin: twin % 4 == 1,

@@ -40,6 +40,8 @@ pub struct Shape {
     pub placement: Placement,
     /// What comes from spans.
     pub spans: Spans,
+    /// How much longer than asked for a block may be, in hundredths.
+    pub tolerance_percent: u8,
     /// Sets the handles apart.
     pub handle_seed: u32,
     /// Where the metadata lie.
@@ -66,6 +68,7 @@ impl Shape {
             granule_bytes: 256,
             placement: Placement::BestFit,
             spans: Spans::Off,
+            tolerance_percent: 0,
             handle_seed: 0,
             storage: Storage::Chunked,
             twin: false,
@@ -158,6 +161,7 @@ impl Shape {
             .granule_bytes(self.granule_bytes)
             .placement(self.placement)
             .spans(self.spans)
+            .tolerance_percent(self.tolerance_percent)
             .handle_seed(self.handle_seed)
             .expect_blocks(Self::FIRST_BLOCKS)
     }

@@ -82,9 +82,9 @@ impl Run {
 
     fn act(&self, operation: &Operation) -> Result<(), Fault> {
         match *operation {
-            Operation::Allocate { on, size_bytes, align_bytes, tag, write } => {
+            Operation::Allocate { on, size_bytes, align_bytes, tag, affinity, write } => {
                 let on = self.named(on);
-                self.allocate(Wanted { on, size_bytes, align_bytes, tag }, write)
+                self.allocate(Wanted { on, size_bytes, align_bytes, tag, affinity }, write)
             }
             Operation::Use { block, on, write } => self.use_some(block, on, write),
             Operation::Note { block, by_handle } => self.note_some(block, by_handle),
@@ -95,13 +95,15 @@ impl Run {
             Operation::Reuse { block, release, on, plus_bytes } => {
                 let Some(held) = self.world().take_block(block) else { return Ok(()) };
                 let size_bytes = held.block.size_bytes() + plus_bytes;
+                let affinity = held.affinity;
                 self.free(held, release, true)?;
                 let on = self.named(on);
-                self.allocate(Wanted { on, size_bytes, align_bytes: 1, tag: None }, true)
+                let wanted = Wanted { on, size_bytes, align_bytes: 1, tag: None, affinity };
+                self.allocate(wanted, true)
             }
             Operation::AllocateMovable { on, size_bytes, align_bytes } => {
                 let on = self.named(on);
-                self.allocate_movable(&Wanted { on, size_bytes, align_bytes, tag: None })
+                self.allocate_movable(&Wanted { on, size_bytes, align_bytes, tag: None, affinity: None })
             }
             Operation::UseMovable { movable, on, write, by_handle } => {
                 self.use_movable(movable, on, write, by_handle)

@@ -1,6 +1,6 @@
 //! Blocks: asked for, used, noted, freed.
 
-use pool_core::{Block, On, PoolError, Request, Tag};
+use pool_core::{Affinity, Block, On, PoolError, Request, Tag};
 
 use super::act::Named;
 use super::finding::Fault;
@@ -19,15 +19,26 @@ pub(super) struct Wanted {
     pub(super) size_bytes: u64,
     pub(super) align_bytes: u64,
     pub(super) tag: Option<u8>,
+    /// Not looked at under a tag.
+    pub(super) affinity: Option<Affinity>,
+}
+
+impl Wanted {
+    /// The request's alignment, or that which its affinity asks for.
+    fn align_bytes(&self) -> u64 {
+        let of_affinity = self.affinity.filter(|_| self.tag.is_none());
+        self.align_bytes.max(of_affinity.map_or(1, |affinity| affinity.align_bytes))
+    }
 }
 
 impl Run {
     fn request(&self, wanted: &Wanted) -> Answer<Block> {
         let request = Request::new(wanted.size_bytes).align_bytes(wanted.align_bytes);
-        self.call(wanted.on, |on| match wanted.tag {
-            Some(tag) => self.pool.allocate_tagged(on, Tag(tag.into()), request),
-            None if on == On::Nothing => self.pool.allocate(request),
-            None => self.pool.allocate_on(on, request),
+        self.call(wanted.on, |on| match (wanted.tag, wanted.affinity) {
+            (Some(tag), _) => self.pool.allocate_tagged(on, Tag(tag.into()), request),
+            (None, Some(affinity)) => self.pool.allocate_for(on, affinity, request),
+            (None, None) if on == On::Nothing => self.pool.allocate(request),
+            (None, None) => self.pool.allocate_on(on, request),
         })
     }
 
@@ -88,8 +99,19 @@ impl Run {
         let world = self.world();
         let most_bytes = world.limit_bytes.unwrap_or(u64::MAX).min(self.shape.memory_bytes);
         let idle = world.live_blocks == 0 && world.graphs.is_empty() && !world.is_capturing();
-        let fits = size_bytes.saturating_add(wanted.align_bytes + 1024) <= most_bytes;
+        let fits = self.holds(wanted, most_bytes);
         if idle && fits { Err(Fault::NeedlessRefusal { size_bytes, refusal }) } else { Ok(()) }
+    }
+
+    /// Whether an arena of so many bytes holds a request wherever it begins.
+    fn holds(&self, wanted: &Wanted, most_bytes: u64) -> bool {
+        let align_bytes = wanted.align_bytes();
+        if !self.shape.rounds() {
+            return wanted.size_bytes.saturating_add(align_bytes + 1024) <= most_bytes;
+        }
+        let buddy_bytes = wanted.size_bytes.max(align_bytes).next_power_of_two();
+        let askew = self.shape.misalign_bytes > 0;
+        buddy_bytes + if askew { buddy_bytes.min(2 << 20) } else { 0 } <= most_bytes
     }
 
     /// Takes note of a block that was given out, and looks where it lies.
@@ -106,8 +128,9 @@ impl Run {
             location.map_err(|error| Fault::unexpected("location", &PoolError::Handle(error)))?;
         let range = *location.arena.range();
         let address = self.pool.address(block).unwrap_or(0);
-        if !address.is_multiple_of(wanted.align_bytes) {
-            return Err(Fault::Misaligned { address, align_bytes: wanted.align_bytes });
+        let align_bytes = wanted.align_bytes();
+        if !address.is_multiple_of(align_bytes) {
+            return Err(Fault::Misaligned { address, align_bytes });
         }
         let mut world = self.world();
         let (id, start) = (range.id(), location.offset_bytes);
@@ -142,6 +165,7 @@ impl Run {
             pinned: Vec::new(),
             nameless: false,
             tag: wanted.tag,
+            affinity: wanted.affinity,
         })
     }
 

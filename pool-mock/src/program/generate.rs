@@ -4,9 +4,9 @@
 //! shrinker that removes, swaps or copies records leaves the others what they are. Behind them
 //! come operations that the header draws: short inputs are long programs, too.
 
-use pool_core::Deferred;
 use pool_core::device::Call;
-use pool_core::policy::Steps;
+use pool_core::policy::{Reuse, Steps};
+use pool_core::{Affinity, Deferred, Lifetime, Placement};
 
 use super::operation::{Operation, Pace, Program, Release, Shape, Where};
 
@@ -85,11 +85,16 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         1 => arena_bytes,
         _ => limit_bytes.unwrap_or(arena_bytes),
     };
+    // Policies by all of the header, each by itself: a byte's bits are too few for all of them.
+    let draw = |policy: u8, choices: u64| {
+        let [a, b, c, d, e, f, g, ..] = *header;
+        let seed = u64::from_le_bytes([a, b, c, d, e, f, g, policy]);
+        fastrand::Rng::with_seed(seed).u64(..choices)
+    };
+    let pick = |policy: u8, choices: [u8; 4]| choices[draw(policy, 4) as usize];
     Shape {
         initial_bytes: initial_bytes.min(limit_bytes.unwrap_or(u64::MAX)),
         limit_bytes,
-        is_tenant: cache / 4 % 4 == 1,
-        short_from_bytes: (start / 4 % 4 == 2).then_some(initial_bytes),
         arena_bytes,
         cache_bytes: [0, 16 << 10, 64 << 10, 256 << 10][usize::from(cache % 4)],
         deferred: match deferred % 4 {
@@ -98,25 +103,37 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             2 => Deferred::Queue { blocks: 8, bytes: 256 << 10 },
             _ => Deferred::Queue { blocks: 1000, bytes: 1 << 30 },
         },
-        steps: match size / 32 {
+        steps: match draw(0, 4) {
             0 => Steps::Doubling,
             1 => Steps::AsRequested,
             _ => Steps::Fixed,
         },
-        ahead: start / 64 != 3,
-        watermark_bytes: match start / 16 % 4 {
+        ahead: draw(1, 4) != 0,
+        extends: draw(2, 4) == 0,
+        watermark_bytes: match draw(3, 4) {
             0 => Some(0),
             1 => Some(arena_bytes),
             _ => None,
         },
-        decay: (start / 64 % 2 == 0).then_some(40),
-        cool_down: deferred / 4 % 4 == 3,
+        decay: (draw(4, 2) == 0).then_some(40),
+        cool_down: draw(5, 4) == 0,
+        is_tenant: draw(6, 4) == 0,
+        short_from_bytes: (draw(7, 4) == 0).then_some(initial_bytes),
+        reuse: Reuse {
+            placement: match draw(8, 4) {
+                0 => Placement::FirstFit,
+                1 => Placement::Buddy,
+                _ => Placement::BestFit,
+            },
+            tolerance_percent: pick(9, [0, 0, 25, 100]),
+            shelf_bytes: [64 << 20, 0, 64 << 10, 256 << 10][draw(10, 4) as usize],
+            shelf_tolerance_percent: pick(11, [12, 0, 1, 100]),
+        },
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],
         stream_ids: device / 16 % 4 != 0,
         grows_in_capture: flags % 4 == 0,
         free_waits: flags / 4 % 8 == 0,
-        extends: start / 4 % 4 == 0,
         lists_streams: flags / 32 % 4 != 0,
         abrupt_end: flags / 128 == 1,
         pace: self::pace(pace),
@@ -162,6 +179,7 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
             size_bytes: size_bytes(shape, second, value),
             align_bytes: align_bytes(third),
             tag: (third / 32 == 0).then_some(third % 3),
+            affinity: affinity(low, high),
             write: third / 8 % 8 != 1,
         },
         64..=83 => Operation::Use {
@@ -267,6 +285,16 @@ fn size_bytes(shape: &Shape, kind: u8, value: u16) -> u64 {
         14 => whole - whole / 8,
         _ => 1 + u64::from(value) * 8,
     }
+}
+
+/// Few, so that they are met again.
+fn affinity(low: u8, high: u8) -> Option<Affinity> {
+    let affinity = Affinity::new(u32::from(low % 3)).lifetime(match low / 4 % 4 {
+        0 | 1 => Lifetime::Usual,
+        2 => Lifetime::Short,
+        _ => Lifetime::Long,
+    });
+    high.is_multiple_of(4).then(|| affinity.align_bytes(if low / 16 == 0 { 4096 } else { 1 }))
 }
 
 fn align_bytes(byte: u8) -> u64 {

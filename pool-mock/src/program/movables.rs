@@ -94,6 +94,7 @@ impl Run {
             pinned: Vec::new(),
             nameless: false,
             tag: None,
+            affinity: None,
         };
         drop(world);
         let mut moving = Moving { movable, align_bytes, held };

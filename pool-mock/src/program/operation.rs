@@ -1,8 +1,8 @@
 //! What a program does, step by step.
 
-use pool_core::Deferred;
 use pool_core::device::Call;
-use pool_core::policy::Steps;
+use pool_core::policy::{Reuse, Steps};
+use pool_core::{Affinity, Deferred, Placement};
 
 /// The pool and the device of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Shape {
     pub decay: Option<u64>,
     /// Whether freed blocks rest, from the start.
     pub cool_down: bool,
+    /// Which free memory serves.
+    pub reuse: Reuse,
     /// What the device has.
     pub memory_bytes: u64,
     /// How far its ranges begin from where they should.
@@ -57,6 +59,13 @@ pub struct Shape {
     /// Of how many hundred device calls one is met by a call of another thread that is made
     /// meanwhile.
     pub meetings: u8,
+}
+
+impl Shape {
+    /// Whether every block is a buddy.
+    pub(super) fn rounds(&self) -> bool {
+        self.reuse.placement == Placement::Buddy
+    }
 }
 
 /// When queued work runs by itself.
@@ -115,6 +124,7 @@ pub enum Operation {
         size_bytes: u64,
         align_bytes: u64,
         tag: Option<u8>,
+        affinity: Option<Affinity>,
         write: bool,
     },
     /// Work that uses a block, on the stream that it was allocated on or another, which then is

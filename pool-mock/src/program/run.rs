@@ -46,6 +46,7 @@ pub struct Tally {
     pub steals: u64,
     pub growths: u64,
     pub meetings: u64,
+    pub shelf_hits: u64,
     pub released_bytes: u64,
     /// Steps after which something rested.
     pub rested: u64,
@@ -77,6 +78,7 @@ impl Tally {
         self.steals += other.steals;
         self.growths += other.growths;
         self.meetings += other.meetings;
+        self.shelf_hits += other.shelf_hits;
         self.released_bytes += other.released_bytes;
         self.rested += other.rested;
         self.guards += other.guards;
@@ -244,7 +246,8 @@ impl Run {
                 ..Growth::new()
             })
             .cache_bytes(shape.cache_bytes)
-            .address_bytes(ADDRESS_BYTES)
+            .address_bytes(if shape.rounds() { 2 * ADDRESS_BYTES } else { ADDRESS_BYTES })
+            .reuse(shape.reuse)
             .reclaim(reclaim(shape, shape.cool_down));
         let budget = Budget::<ProgramThreads>::on_platform(u64::MAX);
         let tenancy = budget.tenant(quota(shape.limit_bytes)).ok().filter(|_| shape.is_tenant);
@@ -433,6 +436,7 @@ impl Run {
         self.tally(|tally| {
             (tally.steals, tally.growths) = (stats.steals, stats.growths);
             tally.migrations = stats.migrations;
+            tally.shelf_hits = stats.shelf_hits;
         });
         self.world().drop_all(&self.device);
         let Some(run) = Arc::into_inner(self) else { return Ok(Tally::default()) };

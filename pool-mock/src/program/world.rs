@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pool_core::{Block, GraphId, Movable, StreamId};
+use pool_core::{Affinity, Block, GraphId, Movable, StreamId};
 
 use super::finding::Fault;
 use crate::device::{GraphHandle, Owner, SimDevice, SimFence, SimRange, SimStream};
@@ -73,6 +73,7 @@ pub(super) struct Held {
     /// A stream that used it is gone, unnoted: only a free that names no stream is right.
     pub(super) nameless: bool,
     pub(super) tag: Option<u8>,
+    pub(super) affinity: Option<Affinity>,
 }
 
 /// A buffer of the program's that the pool may move: what it knows of its block is what it saw

@@ -29,6 +29,7 @@ pub(super) use usual::Usual;
 
 use alloc::vec::Vec;
 
+use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::Inner;
 use super::movable::Movable;
@@ -66,7 +67,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         let Ok(need) = Need::of(plea.request, self.shared.shape()) else { return false };
-        self.gather_all(&mut plea.failure, true);
+        self.gather_all(&mut plea.failure, true, Gathered::All);
         let mut fixed: Vec<Movable> = Vec::new();
         for _ in 0..MOST_PLANS {
             // Of this length a run serves the request wherever it begins.
@@ -88,7 +89,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     fn may_migrate(&self) -> bool {
         let able = Capabilities::COPY.union(Capabilities::FENCES);
+        // Buddies go only where they are aligned to their size.
         self.capabilities.contains(able)
+            && !self.rounds()
             && self.with_books(|books| {
                 books.growth.order.contains(&Way::Migration)
                     && !books.movables.is_empty()
