@@ -339,6 +339,21 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_outlives_its_iteration_keeps_its_place() {
+        let events = [Event::Allocate { block: 0, size_bytes: 8 }, Event::Free { block: 0 }];
+        let plan = Plan::of(&Script::of_events(events.into_iter(), 1, 1));
+        let mut planned = Planned::new(&plan, 256, 100).unwrap();
+        let kept = planned.place(8).unwrap();
+        planned.restart();
+        let other = planned.place(8).unwrap();
+        assert_ne!(planned.locate(&kept).offset_granules, planned.locate(&other).offset_granules);
+        planned.release(kept);
+        planned.release(other);
+        planned.restart();
+        assert_eq!(planned.place(8).map(|block| planned.locate(&block).offset_granules), Some(0));
+    }
+
+    #[test]
     fn another_program_is_served_too() {
         for seed in 0..20 {
             let plan = Plan::of(&script(seed));
