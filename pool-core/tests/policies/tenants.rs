@@ -261,7 +261,7 @@ fn a_borrower_that_never_stops_does_not_keep_it() {
                 live.push(take(2).unwrap());
             }
             assert_eq!(borrower.reserved(), 48);
-            let most = 2 * live.len() + 64;
+            let most = 2 * live.len() + 16;
             let mut random = fastrand::Rng::with_seed(3);
             let mine = [owner.take(8), owner.take(8)];
             // It asks once: the rest is the borrower's doing alone.
