@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use pool_core::device::{Call, Capabilities};
+use pool_core::policy::Growth;
 use pool_core::pool::Location;
 use pool_core::{Block, Deferred, Handle, On, Pool, PoolConfig, PoolError, Request, StreamId};
 use pool_mock::device::{
@@ -40,8 +41,10 @@ impl Way {
         if self.ids { config } else { config.without(Capabilities::STREAM_IDS) }
     }
 
+    /// A pool's configuration: it grows only by need, so that figures are exact.
     pub(crate) fn pool(&self) -> PoolConfig {
-        PoolConfig::new().deferred(self.deferred)
+        let growth = Growth { ahead: None, ..Growth::new() };
+        PoolConfig::new().deferred(self.deferred).growth(growth)
     }
 
     /// A pool over such a device, all of whose memory it has from the start.

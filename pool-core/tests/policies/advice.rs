@@ -78,8 +78,8 @@ fn the_second_run_of_one_stream_grows_no_more_and_changes_nothing() {
         let second = run(PoolConfig::from(&first.advice), 1, seed);
         assert_eq!((second.growths, second.waits), (0, 0), "{seed}");
         assert_eq!(second.advice.reasons, [], "{seed}");
-        // The peak, a third, and less than a window.
-        let most = second.peak_bytes * 134 / 100 + 2 * MIB;
+        // The peak with what caches have, a third, and less than a window.
+        let most = second.peak_bytes * 136 / 100 + 2 * MIB;
         assert!(second.reserved_bytes <= most, "{seed}: {} > {most}", second.reserved_bytes);
         reserved[0] += first.reserved_bytes;
         reserved[1] += second.reserved_bytes;

@@ -103,7 +103,13 @@ impl Run {
             }
             Operation::AllocateMovable { on, size_bytes, align_bytes } => {
                 let on = self.named(on);
-                self.allocate_movable(&Wanted { on, size_bytes, align_bytes, tag: None, affinity: None })
+                self.allocate_movable(&Wanted {
+                    on,
+                    size_bytes,
+                    align_bytes,
+                    tag: None,
+                    affinity: None,
+                })
             }
             Operation::UseMovable { movable, on, write, by_handle } => {
                 self.use_movable(movable, on, write, by_handle)

@@ -25,7 +25,7 @@ use super::share::{Share, ShareError};
 use super::stats::{BudgetStats, TenantStats};
 
 /// How often others ask in vain to borrow before a claim ends whose tenant does not ask again.
-pub(crate) const PATIENCE: u32 = 64;
+pub(crate) const PATIENCE: u32 = 256;
 
 /// What an attempt to set bytes aside came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,7 +50,12 @@ use ledger::Ledger;
 /// So a tenant gets what it is guaranteed once the borrowers' blocks in so many arenas are freed,
 /// within 64 calls of the borrower after the last of those frees. Live memory is not taken from
 /// anybody. (Small blocks lie in spans, which serve small requests as long as a block in them is
-/// live: arenas with spans are vacated last.)
+/// live: arenas with spans are vacated last. And an arena is vacated only if all of it was
+/// borrowed: guarantees should be multiples of the size of arenas.)
+///
+/// What a tenant was refused of its guarantee it claims until it gets an arena. If it does not ask
+/// again, that ends at its pool's second tick, or when others have tried to borrow it 256 times: so
+/// that a request of theirs may be served then that was refused just before.
 ///
 /// It counts what pools reserve: not what others take of the device, nor its own overhead. Cheap
 /// to clone: all clones are the same budget.
