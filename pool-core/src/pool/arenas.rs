@@ -52,11 +52,13 @@ pub(crate) enum Kind {
 
 impl<D: Device> Arena<D> {
     /// The device's range.
+    #[must_use]
     pub fn range(&self) -> &D::Range {
         &self.range
     }
 
     /// Bytes of the range when the pool was asked. It may have become longer.
+    #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

@@ -232,14 +232,13 @@ impl<S: Storage> OffsetAllocator<S> {
         let head =
             self.table.heads().find(|&head| self.table.storage.node(head).start == island.start);
         let last = head.and_then(|head| self.table.chain_from(head).last());
-        match last.filter(|&last| self.table.storage.node(last).end() == end) {
-            Some(last) => runs.lengthen(&mut self.table, last, more),
+        if let Some(last) = last.filter(|&last| self.table.storage.node(last).end() == end) {
+            runs.lengthen(&mut self.table, last, more);
+        } else {
             // Its end is no piece of this one: then what is new is an island of its own.
-            None => {
-                let run = Node::piece(State::Free, end as u32, more);
-                let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
-                runs.index(&mut self.table.storage, run);
-            }
+            let run = Node::piece(State::Free, end as u32, more);
+            let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
+            runs.index(&mut self.table.storage, run);
         }
         self.note_islands(more, 0);
         Ok(())

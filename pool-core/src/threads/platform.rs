@@ -59,6 +59,7 @@ pub trait Threads: Sized + 'static {
     /// assert!(here.is_some() && here != there.unwrap());
     /// # }
     /// ```
+    #[must_use]
     fn thread_number() -> Option<NonZeroUsize> {
         None
     }

@@ -1,8 +1,5 @@
 //! How much a pool takes, where, and when.
 
-use core::time::Duration;
-use std::sync::Arc;
-
 use pool_core::device::{Call, Capabilities, Device};
 use pool_core::policy::{Ahead, Growth, Reclaim, Steps, Way};
 use pool_core::{On, PoolConfig, PoolError, Remedy};
@@ -222,46 +219,6 @@ fn no_growth_ahead_breaks_a_capture() {
     world.free(On::Nothing, other);
     world.free(stream, buffer);
     world.end();
-}
-
-/// A thread of the pool's own grows it, and others leave that to it.
-#[cfg(feature = "std")]
-#[test]
-fn a_keeper_grows_ahead() {
-    let world = World::new(device(), PoolConfig::new());
-    let stream = world.stream();
-    let keeper = world.pool.keep_up(Duration::from_millis(1)).unwrap();
-    let here = std::thread::current().id();
-    let by_others = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = by_others.clone();
-    world.device.on_call(move |call| {
-        if call == Call::Allocate {
-            seen.lock().unwrap().push(std::thread::current().id() == here);
-        }
-    });
-    let buffer = world.used(stream, 60 * MIB);
-    while world.pool.stats().growths_ahead == 0 {
-        std::thread::yield_now();
-    }
-    drop(keeper);
-    // The first by need, from here; the second ahead, from there.
-    assert_eq!(*by_others.lock().unwrap(), [true, false]);
-    world.free(stream, buffer);
-    world.end();
-}
-
-/// A keeper does not keep the pool: the memory is the device's when the last handle is gone.
-#[cfg(feature = "std")]
-#[test]
-fn a_keeper_ends_with_the_pool() {
-    let World { device, pool } = World::new(device(), PoolConfig::new().initial_bytes(MIB));
-    let keeper = pool.keep_up(Duration::from_micros(10)).unwrap();
-    drop(pool);
-    // It may be in the midst of a tick.
-    while device.balance().bytes > 0 {
-        std::thread::yield_now();
-    }
-    drop(keeper);
 }
 
 /// Every call of the device that growth makes fails once, in place and elsewhere.

@@ -6,6 +6,8 @@ mod cool_down;
 mod decay;
 mod floor;
 mod growth;
+#[cfg(feature = "std")]
+mod keeper;
 mod migration;
 mod preallocation;
 mod reuse;

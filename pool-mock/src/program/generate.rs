@@ -86,12 +86,13 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         _ => limit_bytes.unwrap_or(arena_bytes),
     };
     // Policies by all of the header, each by itself: a byte's bits are too few for all of them.
-    let draw = |policy: u8, choices: u64| {
-        let [a, b, c, d, e, f, g, ..] = *header;
-        let seed = u64::from_le_bytes([a, b, c, d, e, f, g, policy]);
-        fastrand::Rng::with_seed(seed).u64(..choices)
+    let draw = |policy: u8, choices: usize| {
+        let seed = header
+            .iter()
+            .fold(u64::from(policy), |seed, &byte| seed.rotate_left(7) ^ u64::from(byte));
+        fastrand::Rng::with_seed(seed).usize(..choices)
     };
-    let pick = |policy: u8, choices: [u8; 4]| choices[draw(policy, 4) as usize];
+    let pick = |policy: u8, choices: [u8; 4]| choices[draw(policy, 4)];
     Shape {
         initial_bytes: initial_bytes.min(limit_bytes.unwrap_or(u64::MAX)),
         limit_bytes,
@@ -126,7 +127,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
                 _ => Placement::BestFit,
             },
             tolerance_percent: pick(9, [0, 0, 25, 100]),
-            shelf_bytes: [64 << 20, 0, 64 << 10, 256 << 10][draw(10, 4) as usize],
+            shelf_bytes: [64 << 20, 0, 64 << 10, 256 << 10][draw(10, 4)],
             shelf_tolerance_percent: pick(11, [12, 0, 1, 100]),
         },
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
