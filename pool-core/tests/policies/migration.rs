@@ -452,6 +452,21 @@ fn growth_comes_first() {
     scene.end();
 }
 
+/// In the order that the program chooses: one that would rather copy than take more does.
+#[test]
+fn migration_comes_first_where_it_is_told_to() {
+    let order = [GrowthWay::Migration, GrowthWay::InPlace, GrowthWay::Overflow];
+    let config = LATE.pool().initial_bytes(CAPACITY).limit_bytes(2 * CAPACITY);
+    let growth = Growth { order, ahead: None, floor_bytes: MIB, ..Growth::default() };
+    let scene = Scene::scattered(World::new(LATE.device(), config.growth(growth)), &[USUAL; 10], 2);
+    let before = scene.world.pool.stats();
+    let moved = scene.world.used(scene.streams[0], USUAL);
+    let stats = scene.world.pool.stats();
+    assert_eq!((stats.growths - before.growths, stats.migrations), (0, 1));
+    scene.world.free(scene.streams[0], moved);
+    scene.end();
+}
+
 /// A row of blocks of 1 MiB, of which every other one was freed: to have 2 MiB one is moved.
 struct Row {
     world: World,
