@@ -102,13 +102,13 @@ impl<D: Device> Books<D> {
     fn wanted_ahead(&self, used_bytes: u64) -> Option<u64> {
         let ahead = self.growth.ahead?;
         let reserved_bytes = self.reserved_bytes;
-        let due = u128::from(used_bytes) * 100
-            >= u128::from(reserved_bytes) * u128::from(ahead.from_percent);
-        if !due
-            || self.is_below_floor
-            || reserved_bytes == 0
-            || reserved_bytes == self.refused_ahead_at
-        {
+        let is_due = |bytes: u64| {
+            u128::from(bytes) * 100 >= u128::from(reserved_bytes) * u128::from(ahead.from_percent)
+        };
+        let is_off =
+            self.is_below_floor || reserved_bytes == 0 || reserved_bytes == self.refused_ahead_at;
+        // What only waits is waited for before the pool grows.
+        if is_off || !is_due(used_bytes) || !is_due(used_bytes.saturating_sub(self.deferred().1)) {
             return None;
         }
         let step_bytes = self.growth.step_bytes(reserved_bytes, 0);

@@ -3,7 +3,7 @@
 use pool_core::device::{Call, Capabilities, Device};
 use pool_core::policy::{Ahead, Growth, Reclaim, Steps, Way};
 use pool_core::{On, PoolConfig, PoolError, Remedy};
-use pool_mock::device::{Fault, SimConfig};
+use pool_mock::device::{Fault, Pacing, SimConfig};
 
 use crate::support::{GIB, LATE, MIB, Walk, World, each_way};
 use crate::threads::on_threads;
@@ -202,6 +202,29 @@ fn growth_ahead_knows_its_bounds() {
     }
     assert_eq!(world.device.calls().since(&calls).of(Call::Allocate), 0, "it refused before");
     world.free(stream, buffer);
+    world.end();
+}
+
+/// What is freed and only waits for work is no reason to grow: a request would wait for it.
+#[test]
+fn what_waits_is_no_reason_to_grow() {
+    let world = World::new(device().pacing(Pacing::Idle), PoolConfig::new());
+    let [home, other] = world.streams();
+    let live: Vec<_> = (0..60).map(|_| world.used(home, MIB)).collect();
+    for buffer in live {
+        world.share(&buffer, other);
+        world.free(home, buffer);
+    }
+    assert_eq!(world.pool.stats().growths_ahead, 1, "while they were live");
+    let reserved = world.pool.stats().reserved_bytes;
+    assert!(world.pool.stats().deferred_bytes >= 60 * MIB);
+    world.pool.set_growth(Growth {
+        ahead: Some(Ahead { from_percent: 40, most_bytes: GIB }),
+        ..Growth::new()
+    });
+    world.pool.tick().unwrap();
+    world.pass(other, 4096);
+    assert_eq!(world.pool.stats().reserved_bytes, reserved);
     world.end();
 }
 
