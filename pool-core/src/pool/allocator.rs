@@ -156,7 +156,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// assert_eq!(block.size_bytes(), 512);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&self, request: impl Into<Request>) -> Result<Block, PoolError<D::Error>> {
         let request = request.into();
         if self.inner.is_quiet()
@@ -197,7 +197,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// assert_eq!(pool.allocate_on(stream, 1 << 20)?.offset_bytes(), block.offset_bytes());
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn allocate_on<'a>(
         &self,
         on: impl Into<On<'a, D::Stream>>,
@@ -296,7 +296,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     /// # Example
     ///
     /// See [`allocate_on`](Self::allocate_on).
-    #[inline]
+    #[inline(always)]
     pub fn free_on<'a>(
         &self,
         on: impl Into<On<'a, D::Stream>>,
