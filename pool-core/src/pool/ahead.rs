@@ -114,7 +114,7 @@ impl<D: Device> Books<D> {
         let step_bytes = self.growth.step_bytes(reserved_bytes, 0);
         let bytes = step_bytes.min(ahead.most_bytes).min(self.room_bytes());
         // Less than that is no growth.
-        (bytes >= WINDOW_BYTES.min(self.growth.floor_bytes).max(1)).then_some(bytes)
+        (bytes >= WINDOW_BYTES).then_some(bytes)
     }
 }
 

@@ -203,14 +203,16 @@ impl<D: Device> Books<D> {
 impl Growth {
     /// How much is taken at a time, whatever a request needs beyond it.
     pub(super) fn step_bytes(&self, reserved_bytes: u64, need_bytes: u64) -> u64 {
-        let ceiling_bytes = self.ceiling_bytes.max(self.floor_bytes);
+        // In less no span has a place.
+        let floor_bytes = self.floor_bytes.max(WINDOW_BYTES);
+        let ceiling_bytes = self.ceiling_bytes.max(floor_bytes);
         match self.steps {
-            Steps::Fixed => self.floor_bytes,
-            Steps::Doubling => reserved_bytes.clamp(self.floor_bytes, ceiling_bytes),
+            Steps::Fixed => floor_bytes,
+            Steps::Doubling => reserved_bytes.clamp(floor_bytes, ceiling_bytes),
             Steps::AsRequested => need_bytes
                 .checked_next_multiple_of(WINDOW_BYTES)
                 .unwrap_or(need_bytes)
-                .clamp(self.floor_bytes, ceiling_bytes),
+                .clamp(floor_bytes, ceiling_bytes),
         }
     }
 }

@@ -186,6 +186,24 @@ impl<T: Threads> Cache<T> {
         if owner == self.owner { self.take(class) } else { None }
     }
 
+    /// The same as a call: where a thread-local's accessor is told to do it, what it is told has to be
+    /// small, or it is called itself, and its result passes through memory.
+    #[inline(never)]
+    pub(super) fn hit_by_call(&mut self, owner: Owner, class: usize) -> Option<Handle> {
+        self.hit(owner, class)
+    }
+
+    /// [`absorb`](Self::absorb) as a call, for the same reason.
+    #[inline(never)]
+    pub(super) fn absorb_by_call(
+        &mut self,
+        owner: Owner,
+        handle: Handle,
+        granule: u32,
+    ) -> Option<usize> {
+        self.absorb(owner, handle, granule)
+    }
+
     /// The bin of a class in the stock.
     #[inline(always)]
     fn bin_of(&self, class: usize) -> usize {

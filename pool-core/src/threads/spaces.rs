@@ -98,7 +98,7 @@ impl<T: Threads> SharedAllocator<T> {
         let inner = self.inner();
         let plain_len = Need::plain_len(request, inner.shape());
         if let Some(class) = inner.classes.of_len(plain_len) {
-            let handle = T::with_cache(self, |cache| cache.hit(space, class))??;
+            let handle = T::with_cache(self, |cache| cache.hit_by_call(space, class))??;
             let start = handle.slot().index();
             return Some(Packed::new(handle, Stretch { start, len: 1 << class }));
         }
@@ -127,7 +127,8 @@ impl<T: Threads> SharedAllocator<T> {
     pub(crate) fn free_hit(&self, space: Owner, handle: Handle) -> Option<Packed> {
         match handle.slot() {
             Slot::Granule(granule) => {
-                let absorbed = T::with_cache(self, |cache| cache.absorb(space, handle, granule));
+                let absorbed =
+                    T::with_cache(self, |cache| cache.absorb_by_call(space, handle, granule));
                 let class = absorbed??;
                 Some(Packed::new(handle, Stretch { start: granule, len: 1 << class }))
             }

@@ -76,7 +76,7 @@ fn p087_a_small_request_does_not_take_a_large_block_whole() {
     for placement in PLACEMENTS {
         for (shelf_bytes, hits) in [(0, 0), (64 * MIB, 0), (8 * GIB, 1)] {
             let reuse = Reuse { shelf_bytes, shelf_tolerance_percent: 100, ..placed(placement) };
-            let device = SimConfig::new().memory_bytes(16 * GIB);
+            let device = LATE.device().memory_bytes(16 * GIB);
             let config = LATE.pool().reuse(reuse).initial_bytes(64 * MIB).limit_bytes(limit);
             let world = World::new(device, config);
             let stream = world.stream();

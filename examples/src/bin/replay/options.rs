@@ -102,6 +102,11 @@ pub(crate) struct Options {
     #[arg(value_delimiter = ',', value_parser = pacing)]
     pub(crate) pacing: Vec<PacingChoice>,
 
+    /// With --pool, the device makes ranges longer where they are; without it each growth of the pool
+    /// is an arena of its own, as on most devices
+    #[arg(long, requires = "pool")]
+    pub(crate) in_place: bool,
+
     /// With --pool, also replay a generated pipeline, whose blocks are used on streams other than
     /// their own
     #[arg(long, requires = "pool")]

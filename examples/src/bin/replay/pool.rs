@@ -3,6 +3,7 @@
 use core::error::Error;
 use std::path::{Path, PathBuf};
 
+use pool_core::device::Capabilities;
 use pool_core::policy::Preallocation;
 use pool_core::{Pool, RangeConfig, SharedAllocator, SharedConfig};
 use pool_mock::{
@@ -241,7 +242,9 @@ impl PoolJob {
             .saturating_mul(4)
             .max(start_bytes)
             .max(settings.limit_bytes.unwrap_or(LEAST_DEVICE_BYTES));
-        SimDevice::new(config.memory_bytes(most_bytes))
+        let config = config.memory_bytes(most_bytes);
+        let extends = options.in_place;
+        SimDevice::new(if extends { config } else { config.without(Capabilities::EXTEND) })
     }
 }
 

@@ -66,7 +66,7 @@ pub struct Growth {
     /// How much at a time. A device that refuses is asked for half of it, down to what the request
     /// needs.
     pub steps: Steps,
-    /// The least that is taken at a time: 64 MiB by default.
+    /// The least that is taken at a time: 64 MiB by default, and 2 MiB at least.
     pub floor_bytes: u64,
     /// The most that is taken at a time, 1 GiB by default. A larger request gets an arena of its
     /// own size, which goes back once it is free, if the pool has more than its
