@@ -1,5 +1,6 @@
 //! Arenas that go back to the device.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::arenas::{Arena, Claim};
@@ -65,20 +66,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.give_strays_back(failure);
         let mut released_bytes = 0;
         while let Some(arena) = self.with_books(|books| {
-            if books.is_capturing() {
-                return None;
-            }
-            let idle = books.arenas.iter().find(|arena| {
-                arena.claim == Claim::Nothing
-                    && is_wanted(books, arena, released_bytes)
-                    && (Self::is_clean(books, arena) || RELEASES_EARLY)
-                    && self.shared.take_arena(arena.stretch)
-            })?;
-            let idle = idle.clone();
-            books.stains.remove(idle.stretch);
-            // It keeps its place until it is gone, so that no other gets it.
-            books.arenas.replace(idle.claimed(Claim::Gone));
-            Some(idle)
+            let arenas = books.arenas.iter();
+            let wanted = arenas.filter(|arena| is_wanted(books, arena, released_bytes));
+            let wanted = wanted.cloned().collect();
+            self.take_idle(books, wanted)
         }) {
             if !self.give_arena_back(&arena, failure) {
                 break;
@@ -101,6 +92,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 break;
             }
         }
+    }
+
+    /// Takes the first of some arenas out of the hub that is all there, free, and waits for nothing.
+    /// It is about to go, and keeps its place until then, so that no other gets that.
+    pub(super) fn take_idle(
+        &self,
+        books: &mut Books<D>,
+        arenas: Vec<Arc<Arena<D>>>,
+    ) -> Option<Arc<Arena<D>>> {
+        if books.is_capturing() {
+            return None;
+        }
+        let idle = arenas.into_iter().find(|arena| {
+            arena.claim == Claim::Nothing
+                && (Self::is_clean(books, arena) || RELEASES_EARLY)
+                && self.shared.take_arena(arena.stretch)
+        })?;
+        books.stains.remove(idle.stretch);
+        books.arenas.replace(idle.claimed(Claim::Gone));
+        Some(idle)
     }
 
     /// Gives an arena back that is in no space. If the device refuses it is in the hub again, and

@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use super::arenas::Claim;
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
 use crate::device::Device;
@@ -16,23 +15,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         while released < bytes {
             let missing = bytes - released;
             let taken = self.with_books(|books| {
-                if books.is_capturing() {
-                    return None;
-                }
-                let mut arenas: Vec<_> = books.arenas.iter().collect();
+                let mut arenas: Vec<_> = books.arenas.iter().cloned().collect();
                 arenas.sort_by_key(|arena| {
                     let size = arena.size_bytes;
                     (size < missing, if size < missing { u64::MAX - size } else { size })
                 });
-                let idle = arenas.into_iter().find(|arena| {
-                    arena.claim == Claim::Nothing
-                        && Self::is_clean(books, arena)
-                        && self.shared.take_arena(arena.stretch)
-                })?;
-                let idle = idle.clone();
-                books.stains.remove(idle.stretch);
-                books.arenas.replace(idle.claimed(Claim::Gone));
-                Some(idle)
+                self.take_idle(books, arenas)
             });
             let Some(arena) = taken else { break };
             if !self.give_arena_back(&arena, failure) {
