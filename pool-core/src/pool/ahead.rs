@@ -5,7 +5,7 @@ use super::arenas::{Kind, WINDOW_BYTES};
 use super::books::Books;
 use super::error::PoolError;
 use super::grow::Wanted;
-use super::inner::{Failed, Inner};
+use super::inner::{Failed, Inner, keep};
 use super::policy::Way;
 use crate::device::{Capabilities, Device};
 use crate::threads::{HUB, Threads};
@@ -59,8 +59,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // A device that has no more is not asked again before something has changed.
             self.with_books(|books| books.refused_ahead_at = books.reserved_bytes);
         }
-        if self.is_poisoned() {
-            *failure = refused;
+        if self.is_poisoned()
+            && let Some(refused) = refused
+        {
+            keep(failure, refused);
         }
     }
 
@@ -71,7 +73,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !self.begin_growth(me) {
             return Ok(self.warmed(0));
         }
-        let bytes = self.with_books(|books| books.left_to_warm_bytes.min(books.room_bytes()));
+        let bytes = self.with_books(|books| {
+            let most = self.most_bytes(books).unwrap_or(u64::MAX);
+            books.left_to_warm_bytes.min(most.saturating_sub(books.reserved_bytes))
+        });
         let part_bytes = bytes.min(most_bytes.max(WINDOW_BYTES));
         let wanted = Wanted::exactly(part_bytes, Kind::Base);
         let mut failure = None;
@@ -81,8 +86,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.end_growth(me);
         let reserved_bytes = if taken { part_bytes } else { 0 };
         self.with_books(|books| {
-            // What the limit has no room for is not left for later.
-            books.left_to_warm_bytes = bytes - reserved_bytes;
+            // What there is no room for is not left for later, unless a capture is in the way.
+            let in_vain = !taken && failure.is_none() && !books.is_capturing();
+            books.left_to_warm_bytes = if in_vain { 0 } else { bytes - reserved_bytes };
         });
         self.counters.kept.initial_bytes.add_shared(reserved_bytes);
         match failure {
@@ -103,7 +109,8 @@ impl<D: Device> Books<D> {
         let ahead = self.growth.ahead?;
         let reserved_bytes = self.reserved_bytes;
         let is_due = |bytes: u64| {
-            u128::from(bytes) * 100 >= u128::from(reserved_bytes) * u128::from(ahead.from_percent)
+            let percent = u128::from(ahead.from_percent.max(1));
+            u128::from(bytes) * 100 >= u128::from(reserved_bytes) * percent
         };
         let is_off =
             self.is_below_floor || reserved_bytes == 0 || reserved_bytes == self.refused_ahead_at;

@@ -13,6 +13,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives back what is idle and above the watermark, as far as it is due. Memory that the pool
     /// had before anyone asked stays.
     pub(super) fn give_back_idle(&self, now: Option<Duration>, failure: &mut Option<Failed<D>>) {
+        self.fence_leaving(failure);
         self.release_leaving(failure);
         let policy = self.with_books(|books| books.reclaim);
         let Some(watermark_bytes) = policy.watermark_bytes else { return };
@@ -61,7 +62,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let is_worth_it = self.with_books(|books| {
             !books.is_capturing()
                 && books.decline.is_awake()
-                && books.arenas.iter().any(|arena| is_due(arena, 0))
+                && books
+                    .arenas
+                    .iter()
+                    .any(|arena| arena.claim == Claim::Nothing && is_due(arena, 0))
         });
         if !is_worth_it {
             return;

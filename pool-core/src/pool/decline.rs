@@ -93,6 +93,10 @@ impl Decline {
 
     /// Looks where there is no period: all that is idle may go back at once.
     pub(crate) fn look_at_once(&mut self) {
+        if self.period.is_some() {
+            // What was in its unit means nothing here.
+            *self = Self { grown: self.grown, ..Self::default() };
+        }
         self.looks += 1;
         self.looked = self.looks;
     }
@@ -178,6 +182,18 @@ mod tests {
             due_at(400, now * 100);
         }
         assert!(due_at(400, 8000) > 100, "for 400 they were not");
+    }
+
+    #[test]
+    fn a_period_that_ends_leaves_nothing_behind() {
+        let mut decline = Decline::default();
+        decline.look(PERIOD, 1 << 40, 0, 1000, (0, 10));
+        decline.note(LENGTH, 0);
+        assert!(!decline.is_awake());
+        decline.look_at_once();
+        assert!(decline.is_awake());
+        // And begins anew when it comes back: at first nothing is known to be idle.
+        assert_eq!(decline.look(PERIOD, 1 << 41, 0, 1000, (0, 10)), 0);
     }
 
     #[test]

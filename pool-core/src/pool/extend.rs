@@ -79,7 +79,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // Better not asked of the device than given back.
             if self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_none() {
                 self.unreserve(reserved_bytes);
-                return false;
+                if reserved_bytes <= least_bytes {
+                    return false;
+                }
+                bytes = (reserved_bytes / 2).max(least_bytes);
+                continue;
             }
             match self.add_arena(reserved_bytes, space, kind) {
                 Ok(added) => return added,
@@ -132,20 +136,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn extensible(&self, wanted: Wanted) -> Option<(Arc<Arena<D>>, u64, u64)> {
         let granule = self.shared.shape().bytes(1);
         self.with_books(|books| {
+            // What was there before anyone asked, and only that, is more of the same.
+            let is_base = wanted.kind == Kind::Base;
             let still = books.arenas.iter().filter(|arena| {
-                arena.claim == Claim::Nothing && !books.vacating.has(arena.origin_bytes)
+                arena.claim == Claim::Nothing
+                    && !books.vacating.has(arena.origin_bytes)
+                    && (!is_base || arena.kind == Kind::Base)
             });
-            let (arena, tail_bytes, behind_bytes) = still
-                .map(|arena| {
-                    let tail_bytes = self.shared.free_tail_bytes(arena.stretch);
-                    (arena, tail_bytes, books.arenas.room_behind(arena))
+            let (arena, _, behind_bytes, least_bytes) = still
+                .filter_map(|arena| {
+                    // With it a request has room; who just wants more wants so much more.
+                    let is_request = wanted.is_needed && !is_base;
+                    let tail_bytes =
+                        if is_request { self.shared.free_tail_bytes(arena.stretch) } else { 0 };
+                    let least_bytes = wanted.least_bytes.saturating_sub(tail_bytes).max(granule);
+                    let least_bytes = least_bytes.checked_next_multiple_of(granule)?;
+                    let behind_bytes = books.arenas.room_behind(arena);
+                    let has_room = behind_bytes >= least_bytes;
+                    has_room.then_some((arena, tail_bytes, behind_bytes, least_bytes))
                 })
-                .filter(|&(_, tail_bytes, behind_bytes)| {
-                    behind_bytes.saturating_add(tail_bytes) >= wanted.least_bytes
-                        && behind_bytes >= granule
-                })
-                .max_by_key(|&(_, tail_bytes, _)| tail_bytes)?;
-            let least_bytes = wanted.least_bytes.saturating_sub(tail_bytes).max(granule);
+                .max_by_key(|&(_, tail_bytes, ..)| tail_bytes)?;
             Some((arena.clone(), behind_bytes, least_bytes))
         })
     }
@@ -154,7 +164,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn claim_behind(&self, arena: &Arc<Arena<D>>, more_bytes: u64) -> bool {
         self.with_books(|books| {
             let same = books.arenas.at(arena.origin_bytes).is_some_and(|now| {
-                Arc::ptr_eq(now, arena) && books.arenas.room_behind(now) >= more_bytes
+                Arc::ptr_eq(now, arena)
+                    && !books.vacating.has(arena.origin_bytes)
+                    && books.arenas.room_behind(now) >= more_bytes
             });
             if same {
                 books.arenas.replace(arena.claimed(Claim::Longer(more_bytes)));

@@ -128,8 +128,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 books.arenas.remove(arena.origin_bytes);
                 books.vacating.forget(arena.origin_bytes);
             } else {
-                books.arenas.replace(arena.claimed(Claim::Nothing));
-                self.shared.add_to_hub(arena.stretch);
+                // Without metadata it stays in no space, and is tried again.
+                let entered = self.shared.add_to_hub(arena.stretch);
+                let claim = if entered { Claim::Nothing } else { Claim::Leaving };
+                books.arenas.replace(arena.claimed(claim));
             }
         });
         if let Err(failed) = given_back {
@@ -158,6 +160,25 @@ impl<D: Device, T: Threads> Inner<D, T> {
         })
     }
 
+    /// Sees to it that what arenas wait for that are leaving is seen once it is done: a fence that
+    /// could not be recorded when they were seen off is recorded now.
+    pub(super) fn fence_leaving(&self, failure: &mut Option<Failed<D>>) {
+        let needs = self.with_books(|books| {
+            let leaving = books.arenas.iter().filter(|arena| arena.claim == Claim::Leaving);
+            let stains = leaving.flat_map(|arena| books.stains.of(arena.stretch));
+            let pending = stains.filter(|stain| !books.sources.is_done(stain));
+            pending.map(|stain| (stain.source, stain.epoch)).collect::<Vec<_>>()
+        });
+        for &(source, epoch) in &needs {
+            if let Err(failed) = self.fences_of(source, epoch) {
+                keep(failure, failed);
+            }
+        }
+        if !needs.is_empty() {
+            self.poll(failure);
+        }
+    }
+
     /// Gives arenas back that are leaving, as far as what they wait for is done.
     pub(super) fn release_leaving(&self, failure: &mut Option<Failed<D>>) {
         while let Some(arena) = self.with_books(|books| {
@@ -184,9 +205,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let leaving = books.arenas.iter().filter(|arena| arena.claim == Claim::Leaving);
             let leaving: Vec<_> = leaving.cloned().collect();
             for arena in &leaving {
-                // Its node is spare there.
-                self.shared.add_to_hub(arena.stretch);
-                books.arenas.replace(arena.claimed(Claim::Nothing));
+                if self.shared.add_to_hub(arena.stretch) {
+                    books.arenas.replace(arena.claimed(Claim::Nothing));
+                }
             }
             !leaving.is_empty()
         })

@@ -158,7 +158,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let place = books.vacating.arenas.iter().position(|vacated| {
                     vacated.is_whole()
                         && books.arenas.at(vacated.origin_bytes).is_some_and(|arena| {
-                            arena.stretch == vacated.stretch && Self::is_clean(books, arena)
+                            arena.claim == Claim::Nothing
+                                && arena.stretch == vacated.stretch
+                                && Self::is_clean(books, arena)
                         })
                 })?;
                 let vacated = books.vacating.arenas.swap_remove(place);

@@ -69,7 +69,7 @@ impl Buddies {
     }
 
     #[inline]
-    fn unlink(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
+    pub(crate) fn unlink(&mut self, nodes: &mut (impl Nodes + ?Sized), node: u32) {
         let piece = nodes.node(node);
         let order = order_of(piece.len());
         let [next, previous, ..] = piece.links;

@@ -341,7 +341,6 @@ impl<S: Storage> OffsetAllocator<S> {
     /// there stays.
     pub(crate) fn lend_free_of(&mut self, island: Stretch, taken: &mut Vec<(u32, Stretch)>) {
         self.gather();
-        let Free::Runs(runs, _) = &mut self.free else { return };
         let generation = self.generation.bits() | LENT;
         let mut at = self.table.head_at(island.start);
         while at != NONE {
@@ -350,7 +349,10 @@ impl<S: Storage> OffsetAllocator<S> {
             if piece.state() != State::Free || taken.try_reserve(1).is_err() {
                 continue;
             }
-            runs.unindex(&mut self.table.storage, node);
+            match &mut self.free {
+                Free::Runs(runs, _) => runs.unindex(&mut self.table.storage, node),
+                Free::Buddies(buddies) => buddies.unlink(&mut self.table.storage, node),
+            }
             self.table.storage.node_mut(node).make_live(generation);
             taken.push((node, Stretch { start: piece.start, len: piece.len() }));
             self.books.live_granules += piece.len();
@@ -546,6 +548,30 @@ mod tests {
         islands.free(block.handle()).unwrap();
         islands.verify().unwrap();
         assert_eq!(islands.longest_run(), 600);
+    }
+
+    #[test]
+    fn what_is_free_of_an_island_of_buddies_is_lent() {
+        let config = config().placement(crate::range::Placement::Buddy);
+        let mut range = OffsetAllocator::of_islands(&config).unwrap();
+        range.adopt(Stretch { start: 0, len: 128 }).unwrap();
+        range.adopt(Stretch { start: 128, len: 64 }).unwrap();
+        let mut get = |granules: u64| range.serve(&Request::new(granules * 256)).unwrap().unwrap();
+        let blocks = [get(64), get(32), get(32)];
+        range.free(blocks[1].handle()).unwrap();
+        let island = range.stretch_of(&blocks[1]).start / 128 * 128;
+        let island = Stretch { start: island, len: if island == 0 { 128 } else { 64 } };
+        let free = range.free_granules_of(island);
+        let mut taken = Vec::new();
+        range.lend_free_of(island, &mut taken);
+        range.verify().unwrap();
+        assert_eq!(taken.iter().map(|(_, stretch)| stretch.len).sum::<u64>(), free);
+        assert_eq!(range.free_granules_of(island), 0);
+        for (node, stretch) in taken {
+            range.take_back(node, stretch).unwrap();
+        }
+        range.verify().unwrap();
+        assert_eq!(range.free_granules_of(island), free);
     }
 
     #[test]

@@ -319,3 +319,46 @@ fn a_policy_can_change() {
     assert_eq!(world.pool.stats().reserved_bytes, 160 * MIB);
     world.end();
 }
+
+/// A fence that cannot be recorded when memory is seen off is recorded at the next tick.
+#[test]
+fn a_failed_fence_keeps_nothing() {
+    let world = decaying(0);
+    let [stream, other] = world.streams();
+    let live: Vec<_> = (0..20).map(|_| world.used(stream, 16 * MIB)).collect();
+    for buffer in live {
+        world.free(stream, buffer);
+    }
+    world.pass(other, 4096);
+    for _ in 0..40 {
+        world.device.run_all();
+        world.device.pass(PERIOD / 20);
+        // One call to record fails in each tick, if there is one.
+        world.device.fail_next(Call::Record, 1);
+        let _ = world.pool.tick();
+        world.device.clear_faults();
+        let _ = world.pool.tick();
+        world.check();
+    }
+    assert!(world.pool.stats().reserved_bytes <= 16 * MIB);
+    world.end();
+}
+
+/// The policy changes from a period to none and back.
+#[test]
+fn a_period_can_end() {
+    let world = decaying(0);
+    let stream = world.stream();
+    let pinned = world.used(stream, MIB);
+    for _ in 0..60 {
+        tick(&world, PERIOD / 20);
+    }
+    let large = world.used(stream, 100 * MIB);
+    world.free(stream, large);
+    world.pool.set_reclaim(Reclaim { decay: None, ..world.pool.reclaim_policy() });
+    tick(&world, Duration::ZERO);
+    tick(&world, Duration::ZERO);
+    assert_eq!(world.pool.stats().reserved_bytes, 16 * MIB);
+    world.free(stream, pinned);
+    world.end();
+}

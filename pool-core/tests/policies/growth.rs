@@ -335,3 +335,30 @@ fn addresses_reach_into_what_was_added() {
         world.end();
     }
 }
+
+/// A step that has no place in the space of offsets is halved as one that the device refuses.
+#[test]
+fn a_step_without_a_place_is_halved() {
+    let growth = Growth { floor_bytes: 40 * MIB, ..Growth::new() };
+    let world = World::new(device(), with(growth).address_bytes(64 * MIB));
+    let stream = world.stream();
+    let live = [30 * MIB, 12 * MIB].map(|size| world.used(stream, size));
+    assert_eq!(world.pool.stats().reserved_bytes, 60 * MIB);
+    for buffer in live {
+        world.free(stream, buffer);
+    }
+    world.end();
+}
+
+/// A request that is aligned and larger than a step grows in place, too.
+#[test]
+fn aligned_requests_grow_in_place() {
+    let growth = Growth { order: [Way::InPlace, Way::Never, Way::Never], ..Growth::new() };
+    let world = World::new(device().with(Capabilities::EXTEND), with(growth).initial_bytes(MIB));
+    let stream = world.stream();
+    let request = pool_core::Request::new(100 * MIB).align_bytes(4096);
+    let buffer = world.used(stream, request);
+    assert!(world.pool.stats().reserved_bytes <= 102 * MIB);
+    world.free(stream, buffer);
+    world.end();
+}

@@ -1,5 +1,6 @@
 //! What a pool takes before anyone asks.
 
+use pool_core::budget::{Budget, Share};
 use pool_core::device::{Call, Capabilities};
 use pool_core::policy::{Ahead, Growth, Preallocation, SizeHint};
 use pool_core::{Pool, PoolConfig, PoolError};
@@ -151,4 +152,23 @@ fn defaults_are_as_documented() {
     assert_eq!(Ahead::default(), Ahead { from_percent: 80, most_bytes: 64 * MIB });
     assert_eq!(Growth::default().ahead, Some(Ahead::default()));
     assert_eq!(Preallocation::default(), Preallocation::Nothing);
+}
+
+/// What there can never be room for is not left for later: a loop that warms up ends.
+#[test]
+fn warming_up_ends_where_a_quota_or_the_offsets_do() {
+    let budget = Budget::new(GIB);
+    let tenancy = budget.tenant(Share::borrowing(32 * MIB)).unwrap();
+    let later = || PoolConfig::new().initial_bytes(64 * MIB).warms_later(true);
+    for config in [later().tenancy(&tenancy), later().address_bytes(32 * MIB)] {
+        let world = World::new(SimConfig::new(), config);
+        let mut parts = 0;
+        while world.pool.warm(16 * MIB).unwrap().left_bytes > 0 {
+            parts += 1;
+            assert!(parts < 10, "it goes on for ever");
+        }
+        let stats = world.pool.stats();
+        assert_eq!((stats.reserved_bytes, stats.initial_bytes), (32 * MIB, 32 * MIB));
+        world.end();
+    }
 }

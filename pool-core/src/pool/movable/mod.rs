@@ -42,6 +42,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         self.with_books(|books| books.movables.enter(entry)).ok_or_else(|| {
             self.refuse(asker, block.handle());
+            self.notes.take(block.handle());
             PoolError::OutOfHostMemory
         })
     }
