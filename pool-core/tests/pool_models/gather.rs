@@ -77,15 +77,16 @@ fn two_joins_of_one_stream() {
     });
 }
 
-/// Free memory is put together while a stream is made, and with it its space.
+/// Free memory is put together while a stream is made, and with it its space: what is free beside a
+/// live block is one piece with it again once that is freed.
 #[test]
 fn a_gather_against_a_new_stream() {
     static SERVED: Seen = Seen::new("served");
     explore("a_gather_against_a_new_stream", Bound::Preemptions(2), &[&SERVED], |order| {
         let world = World::new(2, Pacing::Idle, PATIENT);
         let old = world.stream();
-        let block = world.allocate(old, 1);
-        world.free(old, block);
+        let (first, second) = (world.allocate(old, 1), world.allocate(old, 1));
+        world.free(old, second);
         let make = move |world: &World| {
             let new = world.stream();
             let served = world.try_allocate(new, 1);
@@ -94,6 +95,9 @@ fn a_gather_against_a_new_stream() {
         let gather = move |world: &World| world.pool.trim(u64::MAX).unwrap();
         let (served, _) = order.race(&world, make, gather);
         SERVED.note_if(served);
+        world.free(old, first);
+        let whole = world.allocate(old, 2);
+        world.free(old, whole);
         world.finish();
     });
 }
