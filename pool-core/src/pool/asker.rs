@@ -10,6 +10,7 @@ use super::sabotage::HOLDS_EARLY;
 use super::stream::{GraphId, On, StreamId};
 use crate::device::{Call, Capabilities, Device};
 use crate::range::{AllocError, Need, Request};
+use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
 /// Whom a call is for, as the books have it.
@@ -170,6 +171,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             });
             if held {
                 if HOLDS_EARLY {
+                    // A moment in which models let others run: none of the calls around is one.
+                    pause();
                     self.shared.make_space(space, &self.shared_config).ok()?;
                 }
                 return Some(space);
