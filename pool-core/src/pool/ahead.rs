@@ -7,7 +7,7 @@ use super::error::PoolError;
 use super::grow::Wanted;
 use super::inner::{Failed, Inner, keep};
 use super::policy::Way;
-use crate::device::{Capabilities, Device};
+use crate::device::Device;
 use crate::threads::{HUB, Threads};
 
 /// What a [`warm`](Pool::warm) did.
@@ -21,20 +21,16 @@ pub struct Warmed {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Grows ahead of need in a call that has left the way of a hit anyway, unless there is a thread
-    /// for that.
-    pub(super) fn grow_ahead_by_the_way(&self, failure: &mut Option<Failed<D>>) {
-        if self.with_books(|books| books.keepers == 0) {
-            self.grow_ahead(failure);
-        }
-    }
-
-    /// Grows if most of what there is is in use. One thread at a time, and no other waits for it.
-    pub(super) fn grow_ahead(&self, failure: &mut Option<Failed<D>>) {
+    /// Grows if most of what there is is in use: at a tick, or by the way, in a call that is no hit
+    /// anyway, unless there is a thread that ticks. One thread at a time, and no other waits for it.
+    pub(super) fn grow_ahead(&self, by_the_way: bool, failure: &mut Option<Failed<D>>) {
         let used_bytes = self.shared.used_bytes();
-        let wanted = self.with_books(|books| books.wanted_ahead(used_bytes));
+        let wanted = self.with_books(|books| {
+            let is_others = by_the_way && books.keepers > 0;
+            if is_others { None } else { books.wanted_ahead(used_bytes) }
+        });
         let Some(bytes) = wanted else { return };
-        if self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE) {
+        if !self.may_grow() {
             return;
         }
         let me = T::thread_number();

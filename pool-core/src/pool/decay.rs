@@ -6,6 +6,7 @@ use super::arenas::{Arena, Claim, Kind};
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
 use super::policy::Idle;
+use super::stats::nanoseconds;
 use crate::device::Device;
 use crate::threads::Threads;
 
@@ -85,7 +86,3 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
 /// The period, in ticks, where there is none.
 const LOOKS: u64 = 64;
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}

@@ -76,18 +76,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> bool {
         let Wanted { mut bytes, least_bytes, kind, .. } = wanted;
         while let Some(reserved_bytes) = self.reserve(bytes, wanted) {
-            // Better not asked of the device than given back.
-            if self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_none() {
-                self.unreserve(reserved_bytes);
-                if reserved_bytes <= least_bytes {
-                    return false;
+            let has_place =
+                self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_some();
+            if has_place {
+                match self.add_arena(reserved_bytes, space, kind) {
+                    Ok(added) => return added,
+                    Err(failed) => keep(failure, failed),
                 }
-                bytes = (reserved_bytes / 2).max(least_bytes);
-                continue;
-            }
-            match self.add_arena(reserved_bytes, space, kind) {
-                Ok(added) => return added,
-                Err(failed) => keep(failure, failed),
+            } else {
+                // Better not asked of the device than given back.
+                self.unreserve(reserved_bytes);
             }
             if reserved_bytes <= least_bytes || self.is_poisoned() {
                 return false;

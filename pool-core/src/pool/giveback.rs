@@ -50,33 +50,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives arenas back that are wholly in the hub and free, while more than so many bytes stay.
     /// One of which a part waits for work stays.
     pub(super) fn release_idle(&self, keep_bytes: u64, failure: &mut Option<Failed<D>>) -> Trimmed {
-        let released_bytes = self.release_arenas(failure, |books, arena, _| {
-            books.reserved_bytes.saturating_sub(arena.size_bytes) >= keep_bytes
-        });
-        Trimmed { released_bytes, pending_bytes: self.pending_bytes(keep_bytes) }
-    }
-
-    /// Gives arenas back that are wholly in the hub and free, of which nothing waits, and that are
-    /// wanted, given what has gone back before. How many bytes went.
-    pub(super) fn release_arenas(
-        &self,
-        failure: &mut Option<Failed<D>>,
-        is_wanted: impl Fn(&Books<D>, &Arena<D>, u64) -> bool,
-    ) -> u64 {
         self.give_strays_back(failure);
         let mut released_bytes = 0;
         while let Some(arena) = self.with_books(|books| {
-            let arenas = books.arenas.iter();
-            let wanted = arenas.filter(|arena| is_wanted(books, arena, released_bytes));
-            let wanted = wanted.cloned().collect();
-            self.take_idle(books, wanted)
+            let stays = |arena: &Arena<D>| books.reserved_bytes.saturating_sub(arena.size_bytes);
+            let arenas = books.arenas.iter().filter(|arena| stays(arena) >= keep_bytes);
+            let arenas = arenas.cloned().collect();
+            self.take_idle(books, arenas)
         }) {
             if !self.give_arena_back(&arena, failure) {
                 break;
             }
             released_bytes += arena.size_bytes;
         }
-        released_bytes
+        Trimmed { released_bytes, pending_bytes: self.pending_bytes(keep_bytes) }
     }
 
     /// Tries again to give back what could be neither entered nor given back before.

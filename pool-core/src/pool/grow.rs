@@ -63,9 +63,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Way::Overflow => true,
             Way::Migration | Way::Never => false,
         };
-        let captured =
-            self.is_capturing() && !self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE);
-        if !can || captured {
+        if !can || !self.may_grow() {
             return false;
         }
         let Some(need_bytes) = self.need_of(plea) else { return false };
@@ -86,6 +84,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.with_books(|books| books.decline.note_growth(used_bytes, books.reserved_bytes));
         }
         grown
+    }
+
+    /// Whether the device would give memory now, as far as captures go.
+    pub(super) fn may_grow(&self) -> bool {
+        !self.is_capturing() || self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE)
     }
 
     /// Another arena.

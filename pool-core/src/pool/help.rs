@@ -113,7 +113,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mixes = tight;
         let mut plea = Plea { asker, request, space, joined, tight, mixes, again: false, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
-            self.grow_ahead_by_the_way(&mut plea.failure);
+            self.grow_ahead(true, &mut plea.failure);
             return Ok(block);
         }
         let mut appeals = MOST_APPEALS;
@@ -124,7 +124,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for _ in 0..MOST_ROUNDS {
                 let before = self.state();
                 if let Some(block) = self.take_steps(&mut plea)? {
-                    self.grow_ahead_by_the_way(&mut plea.failure);
+                    self.grow_ahead(true, &mut plea.failure);
                     return Ok(block);
                 }
                 if self.state() == before {

@@ -179,71 +179,66 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.mode.load(Ordering::Acquire) == 0
     }
 
+    fn is(&self, bit: u32) -> bool {
+        self.mode.load(Ordering::Acquire) & bit != 0
+    }
+
+    fn set(&self, bit: u32, on: bool) {
+        if on {
+            self.mode.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            self.mode.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
     pub(super) fn is_capturing(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & CAPTURING != 0
+        self.is(CAPTURING)
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & POISONED != 0
+        self.is(POISONED)
     }
 
     pub(super) fn set_capturing(&self, capturing: bool) {
-        if capturing {
-            self.mode.fetch_or(CAPTURING, Ordering::AcqRel);
-        } else {
-            self.mode.fetch_and(!CAPTURING, Ordering::AcqRel);
-        }
+        self.set(CAPTURING, capturing);
     }
 
     /// Whether memory is so short that what is free lies in the hub, for all.
     pub(super) fn is_shared(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & SHARED != 0
+        self.is(SHARED)
     }
 
     pub(super) fn set_shared(&self, shared: bool) {
-        if shared {
-            self.mode.fetch_or(SHARED, Ordering::AcqRel);
-        } else {
-            self.mode.fetch_and(!SHARED, Ordering::AcqRel);
-        }
+        self.set(SHARED, shared);
     }
 
     /// Whether freed blocks rest.
     pub(super) fn is_cooling(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & COOLING != 0
+        self.is(COOLING)
     }
 
     /// Has blocks rest that are freed from now on, or not. On a device with one queue none does:
     /// nothing can be seen done there.
     pub(super) fn set_cooling(&self, cool_down: CoolDown) {
-        if cool_down == CoolDown::UntilDone && self.has_fences() {
-            self.mode.fetch_or(COOLING, Ordering::AcqRel);
-        } else {
-            self.mode.fetch_and(!COOLING, Ordering::AcqRel);
-        }
+        self.set(COOLING, cool_down == CoolDown::UntilDone && self.has_fences());
     }
 
     /// Whether the pool owes a budget memory that it has not given back yet.
     pub(super) fn is_pressed(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & PRESSED != 0
+        self.is(PRESSED)
     }
 
     pub(super) fn set_pressed(&self, pressed: bool) {
-        if pressed {
-            self.mode.fetch_or(PRESSED, Ordering::AcqRel);
-        } else {
-            self.mode.fetch_and(!PRESSED, Ordering::AcqRel);
-        }
+        self.set(PRESSED, pressed);
     }
 
     pub(super) fn set_due(&self) {
-        self.mode.fetch_or(DUE, Ordering::AcqRel);
+        self.set(DUE, true);
     }
 
     /// Whether parcels were to be drained; from now on they are not.
     pub(super) fn take_due(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & DUE != 0
-            && self.mode.fetch_and(!DUE, Ordering::AcqRel) & DUE != 0
+        self.is(DUE) && self.mode.fetch_and(!DUE, Ordering::AcqRel) & DUE != 0
     }
 
     /// Whether a stream is one of this pool with a space of its own.
@@ -287,7 +282,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// From here on the pool makes no call of the device.
     pub(super) fn poison(&self) {
         self.device.lose();
-        self.mode.fetch_or(POISONED, Ordering::AcqRel);
+        self.set(POISONED, true);
     }
 
     pub(super) fn charge(&self, tag: Tag, size_bytes: u64) -> Result<(), PoolError<D::Error>> {

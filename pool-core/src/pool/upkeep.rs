@@ -27,7 +27,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.keep_share(&mut failure);
         self.give_back_idle(self.counters.last_tick(), &mut failure);
         self.keep_floor(&mut failure);
-        self.grow_ahead(&mut failure);
+        self.grow_ahead(false, &mut failure);
         check(failure, reclaimed)
     }
 

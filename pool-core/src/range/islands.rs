@@ -229,9 +229,7 @@ impl<S: Storage> OffsetAllocator<S> {
         self.prepare(1)?;
         let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
         let end = u64::from(island.start) + island.len;
-        let head =
-            self.table.heads().find(|&head| self.table.storage.node(head).start == island.start);
-        let last = head.and_then(|head| self.table.chain_from(head).last());
+        let last = self.table.chain_from(self.table.head_at(island.start)).last();
         if let Some(last) = last.filter(|&last| self.table.storage.node(last).end() == end) {
             runs.lengthen(&mut self.table, last, more);
         } else {

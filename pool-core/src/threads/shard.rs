@@ -85,10 +85,15 @@ impl Shard {
     pub(crate) fn lend(&mut self, bytes: u64, align_bytes: u64) -> Option<Stretch> {
         self.lent.try_reserve(1).ok()?;
         let (node, stretch) = self.range.lend(bytes, align_bytes)?;
+        self.enter_lent(stretch, node);
+        Some(stretch)
+    }
+
+    /// Notes what is lent, and by which node. The caller has made sure of the room.
+    fn enter_lent(&mut self, stretch: Stretch, node: u32) {
         let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
         self.lent.insert(place, (stretch.start, node));
         self.lent_granules += stretch.len;
-        Some(stretch)
     }
 
     /// Enters a stretch that nobody had as one that is lent. False for want of metadata.
@@ -97,9 +102,7 @@ impl Shard {
             return false;
         }
         let Ok(node) = self.range.adopt_lent(stretch) else { return false };
-        let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
-        self.lent.insert(place, (stretch.start, node));
-        self.lent_granules += stretch.len;
+        self.enter_lent(stretch, node);
         true
     }
 
@@ -124,9 +127,7 @@ impl Shard {
                 debug_assert!(returned.is_ok(), "a free run is nobody's");
                 continue;
             }
-            let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
-            self.lent.insert(place, (stretch.start, node));
-            self.lent_granules += stretch.len;
+            self.enter_lent(stretch, node);
             stretches.push(stretch);
         }
     }
@@ -135,9 +136,7 @@ impl Shard {
     pub(crate) fn lend_live(&mut self, handle: Handle) -> Option<Stretch> {
         self.lent.try_reserve(1).ok()?;
         let (node, stretch) = self.range.lend_live(handle)?;
-        let place = self.lent.partition_point(|&(first, _)| first < stretch.start);
-        self.lent.insert(place, (stretch.start, node));
-        self.lent_granules += stretch.len;
+        self.enter_lent(stretch, node);
         Some(stretch)
     }
 

@@ -6,7 +6,7 @@ use super::act::Named;
 use super::finding::Fault;
 use super::operation::Release;
 use super::run::{Answer, Run};
-use super::world::{Held, Origin, Ready};
+use super::world::{Held, Origin};
 use crate::device::{Access, SimStream};
 
 /// The most blocks at a time.
@@ -151,22 +151,9 @@ impl Run {
                 Some(Some(of)) => world.origin_in(of),
             },
         };
-        let ready = wanted.on.map(|on| Ready { stream: on.number, reads: false });
-        Ok(Held {
-            block: *block,
-            range,
-            offset_bytes: start,
-            owner: self.device.new_owner(),
-            origin,
-            born: None,
-            ready: ready.into_iter().collect(),
-            unnoted: Vec::new(),
-            guarded: Vec::new(),
-            pinned: Vec::new(),
-            nameless: false,
-            tag: wanted.tag,
-            affinity: wanted.affinity,
-        })
+        let on = wanted.on.map(|on| on.number);
+        let held = Held::fresh(*block, (range, start), self.device.new_owner(), origin, on);
+        Ok(Held { tag: wanted.tag, affinity: wanted.affinity, ..held })
     }
 
     pub(super) fn use_some(&self, block: u8, on: Option<u8>, write: bool) -> Result<(), Fault> {

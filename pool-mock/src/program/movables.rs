@@ -8,7 +8,7 @@ use super::finding::Fault;
 use super::operation::Release;
 use super::platform::ProgramThreads;
 use super::run::{Answer, Run};
-use super::world::{Held, Moving, Origin, Ready};
+use super::world::{Held, Moving, Origin};
 use crate::device::{Access, SimDevice};
 
 /// The most such buffers at a time.
@@ -80,22 +80,9 @@ impl Run {
             Some(on) if world.stream(on.number).is_none() => Origin::Gone,
             Some(on) => Origin::Stream(on.number),
         };
-        let ready = on.map(|on| Ready { stream: on.number, reads: false });
-        let held = Held {
-            block,
-            range: *location.arena.range(),
-            offset_bytes: location.offset_bytes,
-            owner: self.device.new_owner(),
-            origin,
-            born: None,
-            ready: ready.into_iter().collect(),
-            unnoted: Vec::new(),
-            guarded: Vec::new(),
-            pinned: Vec::new(),
-            nameless: false,
-            tag: None,
-            affinity: None,
-        };
+        let place = (*location.arena.range(), location.offset_bytes);
+        let on_number = on.map(|on| on.number);
+        let held = Held::fresh(block, place, self.device.new_owner(), origin, on_number);
         drop(world);
         let mut moving = Moving { movable, align_bytes, held };
         if let Some(on) = on {

@@ -435,6 +435,32 @@ impl World {
 }
 
 impl Held {
+    /// A block that was given out just now, and is used on a stream from here on.
+    pub(super) fn fresh(
+        block: Block,
+        (range, offset_bytes): (SimRange, u64),
+        owner: Owner,
+        origin: Origin,
+        on: Option<u32>,
+    ) -> Self {
+        let ready = on.map(|stream| Ready { stream, reads: false });
+        Self {
+            block,
+            range,
+            offset_bytes,
+            owner,
+            origin,
+            born: None,
+            ready: ready.into_iter().collect(),
+            unnoted: Vec::new(),
+            guarded: Vec::new(),
+            pinned: Vec::new(),
+            nameless: false,
+            tag: None,
+            affinity: None,
+        }
+    }
+
     pub(super) fn add_unnoted(&mut self, stream: u32) {
         if !self.unnoted.contains(&stream) {
             self.unnoted.push(stream);

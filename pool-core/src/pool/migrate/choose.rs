@@ -213,6 +213,7 @@ fn loose_stretch(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::migrate::fit::tests::fits;
 
     /// What a granule has.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,19 +331,6 @@ mod tests {
             assert!(row[start..end].iter().all(|is| *is == Is::Free), "something is in the way");
             copied
         }
-    }
-
-    /// Every block in every hole.
-    fn fits(holes: &mut [u64], blocks: &[u64]) -> bool {
-        let Some((&first, others)) = blocks.split_first() else { return true };
-        (0..holes.len()).any(|place| {
-            holes[place] >= first && {
-                holes[place] -= first;
-                let fits = fits(holes, others);
-                holes[place] += first;
-                fits
-            }
-        })
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Holes {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn holes(lens: &[u64]) -> Holes {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Every block in every hole.
-    fn fits(holes: &mut [u64], blocks: &[u64]) -> bool {
+    pub(in crate::pool::migrate) fn fits(holes: &mut [u64], blocks: &[u64]) -> bool {
         let Some((&first, others)) = blocks.split_first() else { return true };
         (0..holes.len()).any(|place| {
             holes[place] >= first && {
