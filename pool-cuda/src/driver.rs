@@ -1,13 +1,14 @@
 //! The driver: loaded once, when it is first asked for, and never unloaded.
 
 use core::error::Error as _;
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use libloading::Library;
 
 use crate::error::CudaError;
-use crate::sys::Functions;
+use crate::process;
+use crate::sys::{CAPTURE_MODE_RELAXED, Functions, RawDevice};
 
 /// The name under which the driver is installed.
 const LIBRARY: &str = "libcuda.so.1";
@@ -24,7 +25,8 @@ impl Driver {
     /// # Errors
     ///
     /// [`CudaError::NoDriver`] where there is none, [`CudaError::MissingFunction`] where it is
-    /// too old, [`CudaError::Call`] where it does not start (no device, for instance).
+    /// too old, [`CudaError::Call`] where it does not start (no device, for instance),
+    /// [`CudaError::Forked`] in a forked child of a process that used it.
     ///
     /// # Example
     ///
@@ -70,10 +72,13 @@ impl Driver {
     pub unsafe fn from_symbols(
         lookup: impl FnMut(&CStr) -> *const c_void,
     ) -> Result<Self, CudaError> {
+        process::check()?;
+        process::watch_forks();
         // SAFETY: passed on to the caller.
         let functions = unsafe { Functions::find(lookup) }?;
         // SAFETY: no pointers.
         unsafe { functions.init(0) }?;
+        process::watch_exit();
         Ok(Self { functions })
     }
 
@@ -120,6 +125,29 @@ impl Driver {
         // SAFETY: the pointer is to a local.
         unsafe { self.functions.device_count(&raw mut count) }?;
         Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// Whether a device has something that an attribute says.
+    pub(crate) fn has(&self, attribute: c_int, device: RawDevice) -> Result<bool, CudaError> {
+        let mut value = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.functions.device_attribute(&raw mut value, attribute, device) }?;
+        Ok(value != 0)
+    }
+
+    /// Does something that a capture in the process forbids and that has nothing to do with it:
+    /// the driver takes it from this thread meanwhile.
+    pub(crate) fn relaxed<R>(
+        &self,
+        work: impl FnOnce() -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        let mut mode = CAPTURE_MODE_RELAXED;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.functions.exchange_capture_mode(&raw mut mode) }?;
+        let result = work();
+        // SAFETY: as above. A mode that was valid is taken again.
+        let _ = unsafe { self.functions.exchange_capture_mode(&raw mut mode) };
+        result
     }
 
     /// Loads a library for good: its threads and exit handlers outlive any use of ours.

@@ -1,5 +1,6 @@
 //! What can go wrong on the way to a device, with the driver's own words for it.
 
+use pool_core::device::Severity;
 use thiserror::Error;
 
 /// A driver that is not there, or a call of it that failed.
@@ -13,7 +14,7 @@ pub enum CudaError {
         reason: String,
     },
     /// The driver lacks a function that this crate needs.
-    #[error("the CUDA driver has no function {call}: this crate needs CUDA 11.0 or newer")]
+    #[error("the CUDA driver has no function {call}: this crate needs CUDA 11.3 or newer")]
     MissingFunction {
         /// The name of the function.
         call: &'static str,
@@ -26,6 +27,12 @@ pub enum CudaError {
         /// How many devices there are.
         devices: u32,
     },
+    /// This process is a fork of the one that uses CUDA.
+    #[error("CUDA does not work in a forked child: start it anew (exec), or use CUDA only there")]
+    Forked,
+    /// The process ends, and the driver with it.
+    #[error("the process ends: the driver is not called any more")]
+    Exiting,
     /// A call of the driver failed.
     #[error("{call} failed with CUDA error {code}: {}", meaning(*code))]
     Call {
@@ -57,6 +64,22 @@ impl CudaError {
     }
 }
 
+impl CudaError {
+    /// What it means for what comes after it.
+    pub(crate) fn severity(&self) -> Severity {
+        match self {
+            Self::Call { code: 2, .. } => Severity::OutOfMemory,
+            // The driver or the context is gone, or work that ran earlier broke it for good.
+            Self::Call {
+                code: 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719, ..
+            }
+            | Self::Forked
+            | Self::Exiting => Severity::Fatal,
+            _ => Severity::Call,
+        }
+    }
+}
+
 /// Turns a driver's code into a result that names the call.
 pub(crate) fn check(call: &'static str, code: i32) -> Result<(), CudaError> {
     if code == 0 { Ok(()) } else { Err(CudaError::Call { call, code }) }
@@ -74,8 +97,12 @@ fn meaning(code: i32) -> &'static str {
         100 => "no device",
         101 => "invalid device",
         201 => "invalid context",
+        214 => "uncorrectable memory error; the context is lost",
+        217 => "no peer access between these devices",
         304 => "the operating system refused",
-        700 | 719 => "earlier device work failed; the context is lost",
+        400 => "invalid handle: of another context, or gone",
+        700 | 702 | 714..=719 => "earlier device work failed; the context is lost",
+        704 => "peer access is open already",
         709 => "the context is destroyed",
         800 => "not permitted",
         801 => "not supported",
@@ -84,6 +111,9 @@ fn meaning(code: i32) -> &'static str {
         804 => "forward compatibility is not supported on this device",
         900 => "not permitted while a stream is being captured",
         901 => "the capture is invalidated",
+        905 => "the capture would depend on work outside of it",
+        906 => "the legacy default stream depends on a capture",
+        907 => "an event of a capture",
         999 => "unknown error",
         _ => "see CUresult in the driver's documentation",
     }

@@ -1,34 +1,48 @@
-//! CUDA devices for [`pool_core`].
+//! [`pool_core`] on CUDA devices: a pool of device memory, in the order of streams.
 //!
-//! Today this crate opens a device and says what a pool needs to know of it; arenas, streams and
-//! buffers will build on that. The driver (`libcuda.so.1`) is found when the program runs and is
-//! not linked, so a program with this crate starts everywhere, and where there is no driver it
-//! gets [`CudaError::NoDriver`].
+//! [`CudaPool`] is what a Rust program with CUDA uses: [`PoolBuffer`]s of typed elements, which go
+//! back when they are dropped, in the order of the streams that they were used on.
+//! [`CudaDevice`] is the [`Device`](pool_core::device::Device) under it, for a
+//! [`Pool`](pool_core::Pool) of plain blocks.
 //!
 //! ```no_run
-//! let device = pool_cuda::Device::open(0)?;
-//! let memory = device.memory()?;
-//! println!("{}: {} of {} bytes free", device.name(), memory.free_bytes, memory.total_bytes);
-//! # Ok::<(), pool_cuda::CudaError>(())
+//! use pool_cuda::CudaPool;
+//!
+//! let pool = CudaPool::open(0)?;
+//! let (compute, copies) = (pool.create_stream()?, pool.create_stream()?);
+//! let numbers = pool.alloc_from(&[1.0_f32, 2.0, 3.0], &compute)?;
+//! assert_eq!(numbers.on(&copies)?.to_vec()?, [1.0, 2.0, 3.0]); // waits for `compute`
+//! # Ok::<(), pool_cuda::Error>(())
 //! ```
+//!
+//! The driver (`libcuda.so.1`) is found when the program runs and is not linked by this crate, so
+//! a program without the feature `cust` starts everywhere, and where there is no driver it gets
+//! [`CudaError::NoDriver`]. With it, on by default, a program needs the driver to start, as any
+//! program with cust does.
 //!
 //! # Building without CUDA
 //!
-//! The feature `cust` (on by default) brings [`Device::from_cust`] for a device that cust has chosen.
 //! cust's build script wants a folder with a `lib64` in it under `CUDA_LIBRARY_PATH`, and asks
-//! the linker for `-lcuda`; an empty archive `lib64/libcuda.a` satisfies both. Without the
-//! feature, nothing of this is needed.
+//! the linker for `-lcuda`. To check and to test, an empty archive `lib64/libcuda.a` satisfies both.
+//! A program that is to run needs a `lib64/libcuda.so` there: the driver's, or a stub with the
+//! same soname, as the toolkit has it. Without the feature, nothing of this is needed.
 
-mod context;
 #[cfg(feature = "cust")]
 mod cust;
 mod device;
 mod driver;
 mod error;
+mod pool;
+mod process;
 mod sys;
 
-pub use context::ContextGuard;
-pub use device::{Device, GRANULE_BYTES, MemoryInfo};
+pub use device::{
+    ArenaSource, ContextGuard, CudaDevice, CudaFence, CudaRange, CudaStream, EventCounts,
+};
 pub use driver::Driver;
 pub use error::CudaError;
+pub use pool::{
+    CudaPool, DeviceMut, DeviceRef, Error, MovableBuffer, MovableUse, PinnedBuffer, PinnedPool,
+    PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
+};
 pub use pool_core;

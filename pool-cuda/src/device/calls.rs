@@ -1,0 +1,262 @@
+//! The calls that a pool makes.
+
+use core::time::Duration;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use pool_core::device::{Capabilities, Device, Failure, MemoryInfo, Severity};
+
+use super::memory::Memory;
+use super::{CudaDevice, CudaFence, CudaRange, CudaStream};
+use crate::error::CudaError;
+use crate::process;
+use crate::sys::{CAPTURE_STATUS_NONE, NOT_READY, RawStream, STREAM_NON_BLOCKING};
+
+/// What the trait's calls give.
+type Result<T> = core::result::Result<T, Failure<CudaError>>;
+
+/// The driver's code for what a device does not have.
+const NOT_SUPPORTED: i32 = 801;
+
+/// Bytes that a pool asks for, as the driver takes them.
+fn host_size(bytes: u64) -> core::result::Result<usize, CudaError> {
+    // No memory is so large; the driver would say the same.
+    let too_large = CudaError::Call { call: "cuMemAlloc_v2", code: 2 };
+    usize::try_from(bytes).map_err(|_| too_large)
+}
+
+impl CudaDevice {
+    /// Does something with a stream: its device's context is current where its name alone does not
+    /// say which stream it is, and wherever else the driver may ask for one.
+    fn with_stream<R>(
+        &self,
+        stream: &CudaStream,
+        work: impl FnOnce(&Self, RawStream) -> core::result::Result<R, CudaError>,
+    ) -> Result<R> {
+        process::check()?;
+        let of = stream.device(self);
+        Ok(of.within(|| work(of, stream.raw()))?)
+    }
+
+    /// The device whose event a fence is.
+    fn device_of<'a>(&'a self, fence: &'a CudaFence) -> &'a Self {
+        fence.of.as_ref().unwrap_or(self)
+    }
+
+    /// Records with a call that is given the event; a failed one leaves the event for others.
+    fn record_by(
+        &self,
+        of: &Self,
+        record: impl FnOnce(crate::sys::RawEvent) -> core::result::Result<(), CudaError>,
+    ) -> core::result::Result<CudaFence, CudaError> {
+        let core = of.core();
+        let event = core.events.take(core.driver, &core.context)?;
+        if let Err(error) = record(event) {
+            core.events.give_back(core.driver, event);
+            return Err(error);
+        }
+        let of = (!self.is_same(of)).then(|| of.clone());
+        Ok(CudaFence { event, of })
+    }
+
+    /// Has the host wait for all work of the context.
+    fn synchronize_context(&self) -> core::result::Result<(), CudaError> {
+        // SAFETY: no pointers.
+        let wait = || unsafe { self.driver().functions.synchronize_context() };
+        self.within(|| self.driver().relaxed(wait))
+    }
+}
+
+impl Device for CudaDevice {
+    type Range = CudaRange;
+    type Stream = CudaStream;
+    type Fence = CudaFence;
+    type Pages = ();
+    type Error = CudaError;
+
+    fn allocate(&self, size_bytes: u64) -> Result<CudaRange> {
+        process::check()?;
+        let bytes = host_size(size_bytes)?;
+        let core = self.core();
+        let allocate = || self.inner.memory.allocate(core.driver, &core.context, bytes);
+        Ok(core.driver.relaxed(allocate)?)
+    }
+
+    fn free(&self, range: &CudaRange) -> Result<()> {
+        process::check()?;
+        let core = self.core();
+        let free = || self.inner.memory.free(core.driver, &core.context, range);
+        Ok(core.driver.relaxed(free)?)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let all = Capabilities::FENCES
+            | Capabilities::STREAMS
+            | Capabilities::ADDRESSES
+            | Capabilities::COPY
+            | Capabilities::CLOCK
+            | Capabilities::STREAM_IDS
+            | Capabilities::CAPTURE
+            | Capabilities::GROWS_IN_CAPTURE;
+        let memory = &self.inner.memory;
+        let free = if memory.free_waits() { Capabilities::FREE_WAITS } else { Capabilities::empty() };
+        // How much the host has is not the driver's to say.
+        let known =
+            if matches!(memory, Memory::Host) { Capabilities::empty() } else { Capabilities::MEMORY };
+        all | free | known
+    }
+
+    fn severity(&self, error: &CudaError) -> Severity {
+        error.severity()
+    }
+
+    fn is_alive(&self) -> bool {
+        process::is_usable()
+    }
+
+    fn address(&self, range: &CudaRange) -> Option<u64> {
+        Some(range.address())
+    }
+
+    fn create_stream(&self) -> Result<CudaStream> {
+        process::check()?;
+        let driver = self.driver();
+        let create = || {
+            let mut stream = RawStream::NULL;
+            // SAFETY: the pointer is to a local.
+            unsafe { driver.functions.create_stream(&raw mut stream, STREAM_NON_BLOCKING) }?;
+            Ok(CudaStream::from_raw(stream.0))
+        };
+        Ok(self.within(|| driver.relaxed(create))?)
+    }
+
+    fn destroy_stream(&self, stream: &CudaStream) -> Result<()> {
+        // SAFETY: a pool destroys what it made, once.
+        self.with_stream(stream, |of, raw| unsafe { of.driver().functions.destroy_stream(raw) })
+    }
+
+    fn stream_key(&self, stream: &CudaStream) -> u64 {
+        stream.key()
+    }
+
+    fn stream_id(&self, stream: &CudaStream) -> Result<u64> {
+        self.with_stream(stream, |of, raw| {
+            let mut id = 0;
+            // SAFETY: the pointer is to a local, and the stream is alive.
+            let asked = unsafe { of.driver().functions.stream_id(raw, &raw mut id) };
+            // The driver counts in each context.
+            let id = asked.map(|asked| asked.map(|()| id));
+            id.unwrap_or_else(|| Ok(super::stream::id_without_driver(stream)))
+        })
+    }
+
+    fn record(&self, stream: &CudaStream) -> Result<CudaFence> {
+        self.with_stream(stream, |of, raw| {
+            // SAFETY: the event is the context's, and the stream is alive.
+            self.record_by(of, |event| unsafe { of.driver().functions.record_event(event, raw) })
+        })
+    }
+
+    fn record_all(&self) -> Result<Vec<CudaFence>> {
+        process::check()?;
+        let context = self.core().context.raw();
+        let recorded = self.within(|| {
+            self.record_by(self, |event| {
+                // SAFETY: context and event live as long as `self`.
+                let made = unsafe { self.driver().functions.record_context(context, event) };
+                let absent = CudaError::Call { call: "cuCtxRecordEvent", code: NOT_SUPPORTED };
+                made.unwrap_or(Err(absent))
+            })
+        });
+        match recorded {
+            Ok(fence) => Ok(vec![fence]),
+            Err(error) if error.code() == Some(NOT_SUPPORTED) => {
+                self.synchronize_context()?;
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_done(&self, fence: &CudaFence) -> Result<bool> {
+        process::check()?;
+        let of = self.device_of(fence);
+        // SAFETY: the event exists as long as the fence.
+        let query = || unsafe { of.driver().functions.query_event(fence.event) };
+        match of.within(|| of.driver().relaxed(query)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some(NOT_READY) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn wait(&self, stream: &CudaStream, fence: &CudaFence) -> Result<()> {
+        self.with_stream(stream, |of, raw| {
+            // SAFETY: the event exists as long as the fence, and the stream is alive.
+            unsafe { of.driver().functions.stream_wait(raw, fence.event, 0) }
+        })
+    }
+
+    fn wait_on_host(&self, fence: &CudaFence) -> Result<()> {
+        process::check()?;
+        let of = self.device_of(fence);
+        // SAFETY: the event exists as long as the fence.
+        let wait = || unsafe { of.driver().functions.synchronize_event(fence.event) };
+        Ok(of.within(|| of.driver().relaxed(wait))?)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        process::check()?;
+        Ok(self.synchronize_context()?)
+    }
+
+    fn discard(&self, fence: CudaFence) {
+        if process::is_usable() {
+            let core = self.device_of(&fence).core();
+            core.events.give_back(core.driver, fence.event);
+        }
+    }
+
+    fn capture_id(&self, stream: &CudaStream) -> Result<Option<u64>> {
+        self.with_stream(stream, |of, raw| {
+            let (mut status, mut id) = (CAPTURE_STATUS_NONE, 0);
+            // SAFETY: two pointers are to locals, the others may be null.
+            unsafe {
+                of.driver().functions.capture_info(
+                    raw,
+                    &raw mut status,
+                    &raw mut id,
+                    core::ptr::null_mut(),
+                    core::ptr::null_mut(),
+                    core::ptr::null_mut(),
+                )
+            }?;
+            Ok((status != CAPTURE_STATUS_NONE).then_some(id))
+        })
+    }
+
+    fn copy(
+        &self,
+        stream: &CudaStream,
+        from: (&CudaRange, u64),
+        to: (&CudaRange, u64),
+        size_bytes: u64,
+    ) -> Result<()> {
+        let bytes = host_size(size_bytes)?;
+        self.with_stream(stream, |of, raw| {
+            let from = from.0.address + from.1;
+            let to = to.0.address + to.1;
+            // SAFETY: both lie in ranges that the pool has, and the stream is alive.
+            unsafe { of.driver().functions.copy(to, from, bytes, raw) }
+        })
+    }
+
+    fn memory(&self) -> Result<MemoryInfo> {
+        Ok(self.memory()?)
+    }
+
+    fn now(&self) -> Option<Duration> {
+        static START: OnceLock<Instant> = OnceLock::new();
+        Some(START.get_or_init(Instant::now).elapsed())
+    }
+}
