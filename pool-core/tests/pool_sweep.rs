@@ -263,6 +263,18 @@ impl Run {
                 self.free(buffer, elsewhere);
             }
         }
+        for (after, on) in [
+            (On::Stream(home), On::Stream(side)),
+            (On::Raw(raw), On::Stream(home)),
+            (On::Stream(known), On::Raw(raw)),
+            (On::Nothing, On::Stream(known)),
+            (On::Stream(side), On::Nothing),
+            (On::Raw(raw), On::Nothing),
+        ] {
+            self.op("order", |world| world.pool.order(after, on));
+        }
+        self.op("wait_for", |world| world.pool.wait_for(On::Nothing));
+        self.op("stream_identity", |world| world.pool.stream_identity(raw));
         self.op("tick", |world| world.pool.tick());
     }
 

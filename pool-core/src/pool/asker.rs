@@ -131,6 +131,24 @@ impl<D: Device, T: Threads> Inner<D, T> {
         graph.map(Some).ok_or(PoolError::UnannouncedCapture { capture_id })
     }
 
+    /// Refuses if an asker's stream cannot wait, or nothing can be recorded for it.
+    pub(super) fn check_waits(&self, asker: &Asker<D>) -> Result<(), PoolError<D::Error>> {
+        self.with_books(|books| {
+            if let Some(capture) = books.captures.first() {
+                return Err(PoolError::Captured(capture.graph));
+            }
+            match asker {
+                Asker::Known { number, space, .. }
+                    if books.streams.get(number).is_none_or(|known| known.retiring) =>
+                {
+                    let space = space.map_or(0, |space| space.0);
+                    Err(PoolError::UnknownStream(StreamId { number: *number, space }))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
     /// Refuses requests that nothing could ever serve.
     pub(super) fn check_request(&self, request: &Request) -> Result<(), PoolError<D::Error>> {
         Need::of(request, self.shared.shape()).map_err(PoolError::Request)?;

@@ -81,6 +81,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         fence
     }
 
+    /// Records a fence in a captured stream, which is the capture's.
+    pub(super) fn record_captured(&self, handle: &D::Stream) -> Result<Shared<D>, Failed<D>> {
+        self.record_as(handle, |serial| Behind::Raw { id: None, serial })
+    }
+
     fn record_as(
         &self,
         handle: &D::Stream,

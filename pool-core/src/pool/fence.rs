@@ -82,6 +82,11 @@ impl<D: Device> Fence<D> {
         Arc::new(Self { behind, raw: Some(raw), device: device.clone() })
     }
 
+    /// Whether it is behind all that an earlier one is behind.
+    pub(crate) fn is_behind(&self, earlier: &Self) -> bool {
+        self.behind.is_behind(earlier.behind)
+    }
+
     pub(crate) fn raw(&self) -> Option<&D::Fence> {
         self.raw.as_ref()
     }

@@ -250,18 +250,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if JOINS_EARLY {
             self.note_joined(asker, joined, source, recorded);
         }
-        let waited = match asker {
-            Asker::Known { number, .. } => self.wait_in(*number, &fences)?,
-            Asker::Raw { handle } => {
-                fences.iter().try_for_each(|fence| self.wait(handle, fence))?;
-                true
-            }
-            Asker::Nobody | Asker::Captured { .. } => false,
-        };
+        let waited = self.wait_as(asker, &fences)?;
         if waited {
             self.note_joined(asker, joined, source, recorded);
         }
         Ok(waited)
+    }
+
+    /// Has an asker's stream wait for fences; false if it cannot.
+    pub(super) fn wait_as(
+        &self,
+        asker: &Asker<D>,
+        fences: &[Shared<D>],
+    ) -> Result<bool, Failed<D>> {
+        match asker {
+            Asker::Known { number, .. } => self.wait_in(*number, fences),
+            Asker::Raw { handle } => {
+                fences.iter().try_for_each(|fence| self.wait(handle, fence))?;
+                Ok(true)
+            }
+            Asker::Nobody | Asker::Captured { .. } => Ok(false),
+        }
     }
 
     /// What an asker's stream has waited for.

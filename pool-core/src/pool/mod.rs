@@ -11,6 +11,7 @@
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `cool` | blocks that rest, also from their own stream |
 //! | `gather`, `hub` | memory that moves between streams, behind a fence |
+//! | `order` | streams that the program puts in order |
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
 //! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
@@ -74,6 +75,7 @@ mod keeper;
 mod migrate;
 mod movable;
 mod notes;
+mod order;
 mod parcel;
 mod plenty;
 pub mod policy;

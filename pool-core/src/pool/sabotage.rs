@@ -78,3 +78,6 @@ pub(super) const IGNORES_CALLS: bool = cfg!(pool_sabotage = "ignored_calls");
 
 /// A space is somebody's before it is there. (`early_holder`)
 pub(super) const HOLDS_EARLY: bool = cfg!(pool_sabotage = "early_holder");
+
+/// Streams that the program puts in order are left as they are. (`forgotten_order`)
+pub(super) const ORDERS_NOTHING: bool = cfg!(pool_sabotage = "forgotten_order");

@@ -117,14 +117,14 @@ impl Run {
             Operation::FreeMovable { movable, release } => self.free_movable(movable, release),
             Operation::FreeMany { step, first } => self.free_many(step, first),
             Operation::Wait { before, after } => {
-                let mut world = self.world();
-                let number = |stream: &Stream| stream.number;
-                let first = world.pick_stream(before, |_| true).map(number);
-                let second = world.pick_stream(after, |_| true).map(number);
-                if let (Some(first), Some(second)) = (first, second) {
-                    world.order(&self.device, first, second);
-                }
+                self.wait(before, after);
                 Ok(())
+            }
+            Operation::Order { after, on } => {
+                self.order(self.named(after), self.named(on)).map(drop)
+            }
+            Operation::UseInOrder { block, on, by_handle, write } => {
+                self.use_in_order(block, on, by_handle, write)
             }
             Operation::HostWait { stream } => {
                 let world = self.world();

@@ -171,7 +171,7 @@ impl Run {
     }
 
     /// Queues work that uses a block on a stream, if a program may.
-    fn use_block(&self, held: &mut Held, stream: u32, write: bool) -> Result<(), Fault> {
+    pub(super) fn use_block(&self, held: &mut Held, stream: u32, write: bool) -> Result<(), Fault> {
         let capture = {
             let world = self.world();
             let Some(stream) = world.stream(stream).filter(|stream| !stream.leaving) else {

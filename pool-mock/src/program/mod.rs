@@ -26,6 +26,7 @@ mod generate;
 mod graphs;
 mod movables;
 mod operation;
+mod orders;
 mod platform;
 mod run;
 mod streams;

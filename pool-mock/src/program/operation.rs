@@ -179,6 +179,18 @@ pub enum Operation {
         before: Pick,
         after: Pick,
     },
+    /// The pool has one stream wait for another, or the host wait for one.
+    Order {
+        after: Where,
+        on: Where,
+    },
+    /// The pool orders a stream behind that of a block, which is then used there.
+    UseInOrder {
+        block: Pick,
+        on: Pick,
+        by_handle: bool,
+        write: bool,
+    },
     /// The program waits for a stream.
     HostWait {
         stream: Pick,

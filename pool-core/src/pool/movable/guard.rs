@@ -8,7 +8,7 @@ use crate::pool::asker::Asker;
 use crate::pool::error::PoolError;
 use crate::pool::inner::Inner;
 use crate::pool::sources::joined_epoch;
-use crate::pool::stream::{On, StreamId};
+use crate::pool::stream::On;
 use crate::range::Block;
 use crate::sync::pause;
 use crate::threads::Threads;
@@ -131,24 +131,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             pause();
         }
         Err(PoolError::InHand(movable))
-    }
-
-    /// Refuses if an asker's stream cannot wait, or nothing can be recorded for it.
-    fn check_waits(&self, asker: &Asker<D>) -> Result<(), PoolError<D::Error>> {
-        self.with_books(|books| {
-            if let Some(capture) = books.captures.first() {
-                return Err(PoolError::Captured(capture.graph));
-            }
-            match asker {
-                Asker::Known { number, space, .. }
-                    if books.streams.get(number).is_none_or(|known| known.retiring) =>
-                {
-                    let space = space.map_or(0, |space| space.0);
-                    Err(PoolError::UnknownStream(StreamId { number: *number, space }))
-                }
-                _ => Ok(()),
-            }
-        })
     }
 
     /// Has the host wait for a copy; false during a capture.
