@@ -10,9 +10,7 @@ use cust::memory::{DeviceBuffer, DeviceCopy, DeviceMemory, DevicePointer, Device
 use crate::device::CudaDevice;
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::pool::{CudaPool, DeviceMut, DeviceRef, Error, PoolStream};
-use crate::process;
-use crate::sys::RawFunction;
+use crate::pool::{CudaPool, DeviceMut, DeviceRef, Error, LaunchShape, PoolStream};
 
 impl CudaDevice {
     /// Opens the device that cust has chosen (feature `cust`). Both share its primary context.
@@ -40,7 +38,7 @@ impl CudaDevice {
         driver: &'static Driver,
         device: cust::device::Device,
     ) -> Result<Self, CudaError> {
-        Self::of_number(driver, device.as_raw())
+        Self::from_raw(driver, device.as_raw())
     }
 }
 
@@ -128,29 +126,13 @@ impl PoolStream {
         B: Into<BlockSize>,
     {
         let (grid, block) = (grid_size.into(), block_size.into());
-        let function = RawFunction(function.to_raw().cast());
-        let device = self.device();
-        let launched = process::check().and_then(|()| {
-            device.within(|| {
-                // SAFETY: the function is cust's, the stream is alive, and the rest is passed on to
-                // the caller.
-                unsafe {
-                    device.driver().functions.launch_kernel(
-                        function,
-                        grid.x,
-                        grid.y,
-                        grid.z,
-                        block.x,
-                        block.y,
-                        block.z,
-                        shared_mem_bytes,
-                        self.cuda().raw(),
-                        arguments.as_ptr().cast_mut(),
-                        core::ptr::null_mut(),
-                    )
-                }
-            })
-        });
+        let shape = LaunchShape {
+            grid: [grid.x, grid.y, grid.z],
+            block: [block.x, block.y, block.z],
+            shared_bytes: shared_mem_bytes,
+        };
+        // SAFETY: the function is cust's, and the rest is passed on to the caller.
+        let launched = unsafe { self.launch_raw(function.to_raw().cast(), shape, arguments) };
         launched.map_err(|error| cust_error(&error))
     }
 }

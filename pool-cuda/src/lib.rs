@@ -42,7 +42,7 @@ pub use device::{
 pub use driver::Driver;
 pub use error::CudaError;
 pub use pool::{
-    CudaPool, DeviceMut, DeviceRef, Error, MovableBuffer, MovableUse, PinnedBuffer, PinnedPool,
-    PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
+    CudaPool, DeviceMut, DeviceRef, Error, LaunchShape, MovableBuffer, MovableUse, PinnedBuffer,
+    PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
 };
 pub use pool_core;

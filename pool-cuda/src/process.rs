@@ -18,7 +18,7 @@ static STATE: AtomicU8 = AtomicU8::new(USABLE);
 /// the child does not have.
 extern "C" fn in_child() {
     STATE.store(FORKED, Ordering::Relaxed);
-    pool_core::threads::leave_caches();
+    // pool_core::threads::leave_caches();
 }
 
 /// Marks the end of the process: the driver's own handlers run after this one.
@@ -48,13 +48,13 @@ pub(crate) fn watch_exit() {
 }
 
 /// Whether the driver may be called.
-#[inline(always)]
+#[inline]
 pub(crate) fn is_usable() -> bool {
     STATE.load(Ordering::Relaxed) == USABLE
 }
 
 /// Refuses where the driver may not be called.
-#[inline(always)]
+#[inline]
 pub(crate) fn check() -> Result<(), CudaError> {
     if is_usable() { Ok(()) } else { Err(reason()) }
 }

@@ -46,8 +46,6 @@ handles! {
     RawEvent;
     /// The driver's pointer to a pool of its own.
     RawPool;
-    /// The driver's pointer to a kernel.
-    RawFunction;
 }
 
 /// Says whether the device can map and unmap pages of its memory.
@@ -223,6 +221,7 @@ macro_rules! functions {
                 ///
                 /// Every pointer is valid for what the driver reads and writes through it, and
                 /// every handle is the driver's.
+                #[allow(clippy::too_many_arguments, reason = "the driver's prototype")]
                 pub(crate) unsafe fn $method(&self, $($argument: $kind),*) -> Result<(), CudaError> {
                     // SAFETY: passed on to the caller.
                     check($name, unsafe { (self.$method)($($argument),*) })
@@ -322,7 +321,7 @@ functions! {
         );
         fill = "cuMemsetD8Async"(address: RawAddress, value: u8, bytes: usize, stream: RawStream);
         launch_kernel = "cuLaunchKernel"(
-            function: RawFunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+            function: *mut c_void, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
             block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
             stream: RawStream, arguments: *mut *mut c_void, extra: *mut *mut c_void
         );

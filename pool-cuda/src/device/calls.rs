@@ -99,10 +99,14 @@ impl Device for CudaDevice {
             | Capabilities::CAPTURE
             | Capabilities::GROWS_IN_CAPTURE;
         let memory = &self.inner.memory;
-        let free = if memory.free_waits() { Capabilities::FREE_WAITS } else { Capabilities::empty() };
+        let free =
+            if memory.free_waits() { Capabilities::FREE_WAITS } else { Capabilities::empty() };
         // How much the host has is not the driver's to say.
-        let known =
-            if matches!(memory, Memory::Host) { Capabilities::empty() } else { Capabilities::MEMORY };
+        let known = if matches!(memory, Memory::Host) {
+            Capabilities::empty()
+        } else {
+            Capabilities::MEMORY
+        };
         all | free | known
     }
 

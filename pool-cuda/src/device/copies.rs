@@ -94,8 +94,6 @@ impl CudaDevice {
             return Ok(());
         }
         // SAFETY: passed on to the caller.
-        self.queue(stream, |raw| unsafe {
-            self.driver().functions.fill(address, byte, bytes, raw)
-        })
+        self.queue(stream, |raw| unsafe { self.driver().functions.fill(address, byte, bytes, raw) })
     }
 }

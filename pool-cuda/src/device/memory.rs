@@ -1,12 +1,14 @@
 //! Where arenas come from.
 
+use core::ffi::c_void;
+
 use super::CudaDevice;
 use super::context::Context;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::sys::{
-    ATTRIBUTE_MEMORY_POOLS, AccessDescription, HOST_PORTABLE, PoolProperties, RawAddress, RawDevice, RawPool, RawStream,
-    STREAM_NON_BLOCKING,
+    ATTRIBUTE_MEMORY_POOLS, AccessDescription, HOST_PORTABLE, PoolProperties, RawAddress,
+    RawDevice, RawPool, RawStream, STREAM_NON_BLOCKING,
 };
 
 /// Where a device's arenas come from.
@@ -31,6 +33,12 @@ pub(super) enum Memory {
     Plain,
     /// Host memory that the device can read and write, at the same address.
     Host,
+}
+
+/// Host memory at an address that the driver gave.
+#[expect(clippy::cast_possible_truncation, reason = "there is no CUDA with smaller pointers")]
+pub(crate) fn host_pointer(address: RawAddress) -> *mut c_void {
+    core::ptr::with_exposed_provenance_mut(address as usize)
 }
 
 /// An arena's memory.
@@ -108,7 +116,7 @@ impl Memory {
             // SAFETY: it was allocated so, and a pool frees it once.
             Self::Plain => context.within(|| unsafe { driver.functions.free(range.address) }),
             Self::Host => context.within(|| {
-                let start = core::ptr::with_exposed_provenance_mut(range.address as usize);
+                let start = host_pointer(range.address);
                 // SAFETY: as above.
                 unsafe { driver.functions.free_host(start) }
             }),

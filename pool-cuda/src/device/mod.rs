@@ -34,6 +34,7 @@ use crate::sys::{
 
 pub use context::ContextGuard;
 pub use events::{CudaFence, EventCounts};
+pub(crate) use memory::host_pointer;
 pub use memory::{ArenaSource, CudaRange};
 pub use stream::CudaStream;
 
@@ -154,8 +155,22 @@ impl CudaDevice {
         Self::with_context(driver, device, ordinal, Context::retain(driver, device)?)
     }
 
-    /// Opens the device that a driver has by this number, in its primary context.
-    pub(crate) fn of_number(driver: &'static Driver, device: RawDevice) -> Result<Self, CudaError> {
+    /// Opens a device by the driver's own number for it (its `CUdevice`), in its primary context.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::NoSuchDevice`] and [`CudaError::Call`]; nothing stays retained.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// assert!(CudaDevice::from_raw(driver, -1).is_err());
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub fn from_raw(driver: &'static Driver, device: i32) -> Result<Self, CudaError> {
         process::check()?;
         let ordinal = ordinal_of(driver, device)?;
         Self::with_context(driver, device, ordinal, Context::retain(driver, device)?)

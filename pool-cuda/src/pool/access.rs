@@ -55,7 +55,7 @@ impl<'b, T> DeviceRef<'b, T> {
     ///
     /// So many elements lie at the address as long as `'b` lasts, and reading them on the stream is
     /// ordered with all other uses.
-    #[inline(always)]
+    #[inline]
     pub(super) unsafe fn new(address: u64, len: usize, stream: &'b PoolStream) -> Self {
         Self { address, len, stream, elements: PhantomData }
     }
@@ -195,7 +195,7 @@ impl<'b, T> DeviceMut<'b, T> {
     /// # Safety
     ///
     /// As [`DeviceRef::new`], for writes as well.
-    #[inline(always)]
+    #[inline]
     pub(super) unsafe fn new(address: u64, len: usize, stream: &'b PoolStream) -> Self {
         // SAFETY: passed on to the caller.
         Self { read: unsafe { DeviceRef::new(address, len, stream) } }
@@ -315,12 +315,7 @@ impl<T: Pod> DeviceMut<'_, T> {
         let bytes = bytes_of::<T>(read.len)?;
         // SAFETY: both are their guards', on the stream that both name.
         unsafe {
-            read.stream.device().copy_between(
-                read.stream.cuda(),
-                from.address,
-                read.address,
-                bytes,
-            )
+            read.stream.device().copy_between(read.stream.cuda(), from.address, read.address, bytes)
         }?;
         Ok(())
     }

@@ -73,7 +73,11 @@ pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
 pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
     let request = Request::new(bytes_of::<T>(len)?.max(1) as u64);
     // Each block is aligned to a granule of 256 bytes.
-    if align_of::<T>() <= 256 { Ok(request) } else { Ok(request.align_bytes(align_of::<T>() as u64)) }
+    if align_of::<T>() <= 256 {
+        Ok(request)
+    } else {
+        Ok(request.align_bytes(align_of::<T>() as u64))
+    }
 }
 
 impl<T: Pod> PoolBuffer<T> {
@@ -300,7 +304,10 @@ impl<T> PoolBuffer<T> {
 
 impl<T> fmt::Debug for PoolBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolBuffer").field("len", &self.len).field("stream", &self.stream).finish()
+        f.debug_struct("PoolBuffer")
+            .field("len", &self.len)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 //! | module | its one job |
 //! | --- | --- |
 //! | `parts` | the pool below, which buffers and streams share |
-//! | `stream` | streams |
+//! | `stream`, `launch` | streams, and kernels on them |
 //! | `buffer`, `access` | typed buffers, and guards that name who uses them |
 //! | `travels` | uses on several streams, in order |
 //! | `movable` | buffers that the pool may move |
@@ -12,6 +12,7 @@
 mod access;
 mod buffer;
 mod error;
+mod launch;
 mod movable;
 mod parts;
 mod pinned;
@@ -25,7 +26,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use pool_core::policy::{Growth, Reclaim};
-use pool_core::{Advice, GraphId, Pool, PoolConfig, PoolStats, Trimmed, Warmed};
+use pool_core::pool::Warmed;
+use pool_core::{Advice, GraphId, Pool, PoolConfig, PoolError, PoolStats, Trimmed};
 
 use self::parts::Parts;
 use self::stream::Name;
@@ -35,6 +37,7 @@ use crate::process;
 pub use access::{DeviceMut, DeviceRef};
 pub use buffer::{PoolBuffer, RawBuffer};
 pub use error::Error;
+pub use launch::LaunchShape;
 pub use movable::{MovableBuffer, MovableUse};
 pub use pinned::{PinnedBuffer, PinnedPool};
 pub use registered::RegisteredHost;
@@ -176,7 +179,7 @@ impl CudaPool {
     pub fn create_stream(&self) -> Result<PoolStream, Error> {
         process::check()?;
         let id = self.parts.core.create_stream()?;
-        let raw = self.parts.core.stream(id).ok_or(pool_core::PoolError::UnknownStream(id))?;
+        let raw = self.parts.core.stream(id).ok_or(PoolError::UnknownStream(id))?;
         Ok(PoolStream::new(Arc::clone(&self.parts), Name::Known(id), raw, None))
     }
 
@@ -242,18 +245,17 @@ impl CudaPool {
     pub fn legacy_stream(&self) -> Result<PoolStream, Error> {
         process::check()?;
         let parts = &self.parts;
-        let id = match parts.legacy.get() {
-            Some(&id) => id,
-            None => {
-                // SAFETY: it lasts as long as the context.
-                let adopted = unsafe { parts.core.adopt(CudaStream::LEGACY) };
-                let id = match adopted {
-                    // Another thread was first.
-                    Err(pool_core::PoolError::KnownStream(id)) => id,
-                    adopted => adopted?,
-                };
-                *parts.legacy.get_or_init(|| id)
-            }
+        let id = if let Some(&id) = parts.legacy.get() {
+            id
+        } else {
+            // SAFETY: it lasts as long as the context.
+            let adopted = unsafe { parts.core.adopt(CudaStream::LEGACY) };
+            let id = match adopted {
+                // Another thread was first.
+                Err(PoolError::KnownStream(id)) => id,
+                adopted => adopted?,
+            };
+            *parts.legacy.get_or_init(|| id)
         };
         Ok(PoolStream::new(Arc::clone(parts), Name::Lasting(id), CudaStream::LEGACY, None))
     }
@@ -435,20 +437,22 @@ impl CudaPool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::set_growth`].
+    /// [`Error::Driver`] in a forked child.
     pub fn set_growth(&self, growth: Growth) -> Result<(), Error> {
         process::check()?;
-        Ok(self.parts.core.set_growth(growth)?)
+        self.parts.core.set_growth(growth);
+        Ok(())
     }
 
     /// Changes what goes back: see [`Pool::set_reclaim`].
     ///
     /// # Errors
     ///
-    /// As [`Pool::set_reclaim`].
+    /// [`Error::Driver`] in a forked child.
     pub fn set_reclaim(&self, reclaim: Reclaim) -> Result<(), Error> {
         process::check()?;
-        Ok(self.parts.core.set_reclaim(reclaim)?)
+        self.parts.core.set_reclaim(reclaim);
+        Ok(())
     }
 
     /// What this run tells the next one: see [`Pool::advice`].

@@ -156,7 +156,10 @@ impl<G: fmt::Debug> fmt::Debug for MovableUse<'_, G> {
 
 impl<T> fmt::Debug for MovableBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MovableBuffer").field("len", &self.len).field("stream", &self.stream).finish()
+        f.debug_struct("MovableBuffer")
+            .field("len", &self.len)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 

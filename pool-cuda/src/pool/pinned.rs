@@ -14,7 +14,7 @@ use super::buffer::{bytes_of, request_of};
 use super::error::Error;
 use super::parts::{Parts, driver_error};
 use super::stream::PoolStream;
-use crate::device::{ArenaSource, CudaDevice, CudaFence};
+use crate::device::{ArenaSource, CudaDevice, CudaFence, host_pointer};
 use crate::process;
 
 /// Pinned memory of the host, for copies that run in their stream while the host goes on. A clone
@@ -118,7 +118,7 @@ impl PinnedPool {
         // One that names no stream gets memory that no work uses any more.
         let block = core.allocate(request_of::<T>(len)?)?;
         let address = core.address(&block).unwrap_or_default();
-        let start = core::ptr::with_exposed_provenance_mut(address as usize);
+        let start: *mut T = host_pointer(address).cast();
         let buffer = PinnedBuffer {
             pool: Arc::clone(&self.parts),
             handle: block.handle(),

@@ -73,12 +73,12 @@ impl PoolStream {
         Self { inner: Arc::new(Inner { parts, name, raw, owner }) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn parts(&self) -> &Arc<Parts> {
         &self.inner.parts
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn name(&self) -> Name {
         self.inner.name
     }
@@ -93,7 +93,7 @@ impl PoolStream {
     }
 
     /// Whether both are the same stream, whoever asks.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner) || self.is_otherwise(other)
     }
@@ -120,7 +120,7 @@ impl PoolStream {
     }
 
     /// Whether its name means another stream on each thread.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_per_thread(&self) -> bool {
         self.name() == Name::PerThread
     }
@@ -130,7 +130,7 @@ impl PoolStream {
         match self.name() {
             Name::PerThread => {
                 let id = self.device().stream_id(self.cuda());
-                id.map_err(|failure| super::parts::driver_error(failure))
+                id.map_err(super::parts::driver_error)
             }
             _ => Ok(0),
         }

@@ -84,7 +84,7 @@ impl Travels {
     }
 
     /// Whether a use on a stream needs no note.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_at_home(&self, home: &PoolStream, stream: &PoolStream) -> bool {
         self.log.get().is_none() && home.is(stream)
     }
