@@ -1,0 +1,70 @@
+//! What tests need of the driver that runs them.
+
+use core::ffi::{CStr, c_void};
+
+use pool_cuda::Driver;
+
+/// A driver that tests run on, one test at a time.
+pub trait Bed: Sync {
+    /// The ways in which work runs there (late, at once, ...), by name. Every test runs in each.
+    fn ways(&self) -> &'static [&'static str];
+
+    /// How many devices there are.
+    fn devices(&self) -> u32;
+
+    /// Begins a test, with nothing left of the one before, in one of the ways.
+    fn begin(&self, way: usize) -> Box<dyn Session>;
+}
+
+/// A test's time on a bed.
+pub trait Session: Sync {
+    /// The driver, started.
+    fn driver(&self) -> &'static Driver;
+
+    /// The driver's function of this name, or null: for tables with others in place of some.
+    fn symbol(&self, name: &CStr) -> *const c_void;
+
+    /// Keeps what is queued on a stream from running before [`go`](Self::go), but for what the
+    /// host waits for. A real device cannot: work on it takes its time by itself.
+    fn hold(&self, stream: *mut c_void);
+
+    /// Ends all that is held, and has it run.
+    fn go(&self);
+
+    /// What only a simulated driver can tell, if this is one.
+    fn simulated(&self) -> Option<&dyn Simulated>;
+
+    /// What the test has broken so far: each thing is told once.
+    fn take_violations(&self) -> Vec<String>;
+
+    /// Ends the test.
+    ///
+    /// # Errors
+    ///
+    /// What the test left behind, or broke, in words.
+    fn end(self: Box<Self>) -> Result<(), String>;
+}
+
+/// What only a simulated driver can tell.
+pub trait Simulated: Sync {
+    /// How many calls there were.
+    fn calls(&self) -> usize;
+
+    /// How many calls of a function there were.
+    fn count(&self, name: &str) -> usize;
+
+    /// The calls so far that had to wait for queued work.
+    fn waited(&self) -> Vec<&'static str>;
+
+    /// Has the next call of a function fail with a code.
+    fn fail_next(&self, name: &str, code: i32);
+
+    /// Has all calls on a device fail from now on, as after a kernel that used a bad address.
+    fn make_fatal(&self, ordinal: u32);
+
+    /// Takes any call from now on for one that must not be made: the process ends.
+    fn exit(&self);
+
+    /// The calls that came after [`exit`](Self::exit), or in a forked child. Takes no lock.
+    fn late_calls(&self) -> Vec<&'static str>;
+}
