@@ -1,0 +1,116 @@
+//! The bed.
+
+use core::ffi::{CStr, c_void};
+use std::panic::catch_unwind;
+use std::sync::OnceLock;
+
+use pool_cuda::Driver;
+use pool_cuda_suite::{Bed, Session, Simulated};
+use pool_mock::device::Pacing;
+use pool_mock_driver::{DEVICES, Simulation};
+
+/// The simulated driver.
+#[derive(Clone, Copy, Debug)]
+pub struct SimulatedBed;
+
+/// When work runs: as late as it may, at once, some steps later, in a random order.
+const WAYS: [&str; 4] = ["idle", "eager", "lag", "random"];
+const PACINGS: [Pacing; 4] = [Pacing::Idle, Pacing::Eager, Pacing::Lag(3), Pacing::Random(11)];
+
+impl Bed for SimulatedBed {
+    fn ways(&self) -> &'static [&'static str] {
+        &WAYS
+    }
+
+    fn devices(&self) -> u32 {
+        DEVICES.len().try_into().unwrap_or(u32::MAX)
+    }
+
+    fn begin(&self, way: usize) -> Box<dyn Session> {
+        let simulation = Simulation::start();
+        simulation.device(0).set_pacing(PACINGS[way]);
+        Box::new(SimulatedSession { simulation, driver: driver() })
+    }
+}
+
+/// One table for all tests. The driver is started anew for each, as a process starts it.
+fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    let started = || unsafe { Driver::from_symbols(pool_mock_driver::symbol) }.unwrap();
+    let fresh = started();
+    DRIVER.get_or_init(|| fresh)
+}
+
+struct SimulatedSession {
+    simulation: Simulation,
+    driver: &'static Driver,
+}
+
+impl Session for SimulatedSession {
+    fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    fn symbol(&self, name: &CStr) -> *const c_void {
+        pool_mock_driver::symbol(name)
+    }
+
+    fn hold(&self, stream: *mut c_void) {
+        let stream = self.simulation.stream(stream);
+        self.simulation.device(0).hold(stream).unwrap();
+    }
+
+    fn go(&self) {
+        self.simulation.device(0).run_all();
+    }
+
+    fn simulated(&self) -> Option<&dyn Simulated> {
+        Some(self)
+    }
+
+    fn take_violations(&self) -> Vec<String> {
+        let violations = self.simulation.device(0).take_violations();
+        violations.iter().map(ToString::to_string).collect()
+    }
+
+    fn end(self: Box<Self>) -> Result<(), String> {
+        let devices = [0, 1].map(|ordinal| self.simulation.device(ordinal));
+        let broken = devices.iter().find_map(|device| catch_unwind(|| device.assert_clean()).err());
+        if let Some(message) = broken.and_then(|panic| panic.downcast::<String>().ok()) {
+            return Err(*message);
+        }
+        let balance = self.simulation.balance();
+        if balance.is_zero() { Ok(()) } else { Err(format!("left behind: {balance}")) }
+    }
+}
+
+impl Simulated for SimulatedSession {
+    fn calls(&self) -> usize {
+        self.simulation.calls().len()
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.simulation.count(name)
+    }
+
+    fn waited(&self) -> Vec<&'static str> {
+        self.simulation.waited()
+    }
+
+    fn fail_next(&self, name: &str, code: i32) {
+        self.simulation.fail_next(name, 1, code);
+    }
+
+    fn make_fatal(&self, ordinal: u32) {
+        self.simulation.make_fatal(ordinal as usize);
+    }
+
+    fn exit(&self) {
+        self.simulation.exit();
+    }
+
+    fn late_calls(&self) -> Vec<&'static str> {
+        self.simulation.late_calls()
+    }
+}

@@ -1,0 +1,1 @@
+use crate::run::Test; pub(crate) const TESTS: &[Test] = crate::tests![];
