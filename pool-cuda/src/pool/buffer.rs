@@ -217,7 +217,8 @@ impl<T> PoolBuffer<T> {
         stream: &'b PoolStream,
     ) -> Result<DeviceMut<'b, T>, Error> {
         process::check()?;
-        note_in_pool(self.parts(), self.handle)(stream.named_to(self.parts()).on())?;
+        let note = note_in_pool(self.parts(), self.handle);
+        self.travels.note_unordered(self.parts(), &self.stream, stream, note)?;
         // SAFETY: passed on to the caller.
         Ok(unsafe { DeviceMut::new(self.address, self.len, stream) })
     }

@@ -25,6 +25,17 @@ struct Log {
     writer: User,
     /// Who read since. Each has waited for the write.
     readers: Vec<User>,
+    /// Streams that the pool knows by their handles alone: it records in them at the free, so they
+    /// last until then.
+    kept: Vec<PoolStream>,
+}
+
+impl Log {
+    fn keep(&mut self, stream: &PoolStream, on: &Named) {
+        if matches!(on, Named::Raw(_)) && !self.kept.iter().any(|kept| kept.is(stream)) {
+            self.kept.push(stream.clone());
+        }
+    }
 }
 
 /// A stream as one thread names it.
@@ -79,7 +90,7 @@ impl Travels {
         // What was done at home so far, and what is being done there by others right now, counts
         // as the write: nobody at home waited for anything else.
         let writer = User::here(home)?;
-        let fresh = || Box::new(Mutex::new(Log { writer, readers: Vec::new() }));
+        let fresh = || Box::new(Mutex::new(Log { writer, readers: Vec::new(), kept: Vec::new() }));
         Ok(self.log.get_or_init(fresh))
     }
 
@@ -117,6 +128,7 @@ impl Travels {
         }
         if !home.is(stream) || home.is_per_thread() {
             note(on.on())?;
+            log.keep(stream, &on);
         }
         match what {
             Use::Read => log.readers.push(user),
@@ -126,6 +138,26 @@ impl Travels {
             }
         }
         Ok(())
+    }
+}
+
+impl Travels {
+    /// Notes a use that the program orders by itself.
+    pub(super) fn note_unordered(
+        &self,
+        parts: &Parts,
+        home: &PoolStream,
+        stream: &PoolStream,
+        note: impl FnOnce(On<'_, crate::device::CudaStream>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let on = stream.named_to(parts);
+        if let Named::Raw(_) = on {
+            let log = self.log(home)?;
+            note(on.on())?;
+            log.lock().unwrap_or_else(PoisonError::into_inner).keep(stream, &on);
+            return Ok(());
+        }
+        note(on.on())
     }
 }
 
