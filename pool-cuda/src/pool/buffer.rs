@@ -218,7 +218,7 @@ impl<T> PoolBuffer<T> {
     ) -> Result<DeviceMut<'b, T>, Error> {
         process::check()?;
         let note = note_in_pool(self.parts(), self.handle);
-        self.travels.note_unordered(self.parts(), &self.stream, stream, note)?;
+        self.travels.note(self.parts(), &self.stream, stream, note)?;
         // SAFETY: passed on to the caller.
         Ok(unsafe { DeviceMut::new(self.address, self.len, stream) })
     }

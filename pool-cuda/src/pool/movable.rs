@@ -5,14 +5,14 @@ use core::marker::PhantomData;
 
 use bytemuck::Pod;
 use pool_core::threads::DefaultThreads;
-use pool_core::{Movable, MovableGuard};
+use pool_core::{Movable, MovableGuard, On};
 
 use super::access::{DeviceMut, DeviceRef};
 use super::buffer::request_of;
 use super::error::Error;
 use super::stream::PoolStream;
 use super::travels::{Travels, Use};
-use crate::device::CudaDevice;
+use crate::device::{CudaDevice, CudaStream};
 use crate::process;
 
 /// A typed buffer that the pool may move while nobody has its address, to make room for a request
@@ -80,9 +80,10 @@ impl<T> MovableBuffer<T> {
     ) -> Result<MovableGuard<'_, CudaDevice, DefaultThreads>, Error> {
         process::check()?;
         let parts = self.stream.parts();
-        let held = parts.core.guard(self.movable, stream.named_to(parts).on())?;
+        // The pool notes the use by itself.
+        let guard = |on: On<'_, CudaStream>| Ok(parts.core.guard(self.movable, on)?);
+        let held = self.travels.note(parts, &self.stream, stream, guard)?;
         if !self.travels.is_at_home(&self.stream, stream) {
-            // The pool has noted the use by itself.
             self.travels.join(parts, &self.stream, stream, what, |_| Ok(()))?;
         }
         Ok(held)

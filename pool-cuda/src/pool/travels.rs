@@ -142,22 +142,22 @@ impl Travels {
 }
 
 impl Travels {
-    /// Notes a use that the program orders by itself.
-    pub(super) fn note_unordered(
+    /// Notes a use that is ordered otherwise.
+    pub(super) fn note<R>(
         &self,
         parts: &Parts,
         home: &PoolStream,
         stream: &PoolStream,
-        note: impl FnOnce(On<'_, crate::device::CudaStream>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        note: impl FnOnce(On<'_, crate::device::CudaStream>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let on = stream.named_to(parts);
-        if let Named::Raw(_) = on {
-            let log = self.log(home)?;
-            note(on.on())?;
-            log.lock().unwrap_or_else(PoisonError::into_inner).keep(stream, &on);
-            return Ok(());
+        if !matches!(on, Named::Raw(_)) {
+            return note(on.on());
         }
-        note(on.on())
+        let log = self.log(home)?;
+        let noted = note(on.on())?;
+        log.lock().unwrap_or_else(PoisonError::into_inner).keep(stream, &on);
+        Ok(noted)
     }
 }
 
