@@ -9,6 +9,9 @@ pub trait Bed: Sync {
     /// The ways in which work runs there (late, at once, ...), by name. Every test runs in each.
     fn ways(&self) -> &'static [&'static str];
 
+    /// Whether its driver is a simulated one.
+    fn is_simulated(&self) -> bool;
+
     /// How many devices there are.
     fn devices(&self) -> u32;
 
@@ -47,14 +50,30 @@ pub trait Session: Sync {
 
 /// What only a simulated driver can tell.
 pub trait Simulated: Sync {
-    /// How many calls there were.
-    fn calls(&self) -> usize;
+    /// The names of all calls since the test began.
+    fn calls(&self) -> Vec<&'static str>;
 
     /// How many calls of a function there were.
     fn count(&self, name: &str) -> usize;
 
     /// The calls so far that had to wait for queued work.
     fn waited(&self) -> Vec<&'static str>;
+
+    /// Has the call with this index, counted from 0 since the test began, fail with a code.
+    fn fail_call(&self, index: usize, code: i32);
+
+    /// What exists in the driver, in words, if there is anything.
+    fn left_behind(&self) -> Option<String>;
+
+    /// Has what exists in the driver when the test ends be no fault: calls that end something were
+    /// made to fail.
+    fn forget_left_behind(&self);
+
+    /// How many references there are to a device's primary context.
+    fn references(&self, ordinal: u32) -> u32;
+
+    /// How many contexts this thread has under its current one, and that.
+    fn stack(&self) -> usize;
 
     /// Has the next call of a function fail with a code.
     fn fail_next(&self, name: &str, code: i32);

@@ -21,20 +21,32 @@ pub struct Test {
     pub run: fn(&World),
     /// So many devices it needs.
     pub devices: u32,
+    /// Whether only a simulated driver can run it.
+    pub simulated: bool,
 }
 
-/// A list of the tests of a module, by name; after `two:` those that need two devices.
+/// A list of the tests of a module, by name; after `two:` those that need two devices, and after
+/// `simulated:` those that only a simulated driver can run.
 #[macro_export]
 macro_rules! tests {
-    ($($one:ident),* $(,)? $(; two: $($two:ident),* $(,)?)?) => {
+    (
+        $($one:ident),* $(,)?
+        $(; two: $($two:ident),* $(,)?)?
+        $(; simulated: $($simulated:ident),* $(,)?)?
+    ) => {
         &[
-            $($crate::run::Test {
-                name: concat!(module_path!(), "::", stringify!($one)), run: $one, devices: 1,
-            },)*
-            $($($crate::run::Test {
-                name: concat!(module_path!(), "::", stringify!($two)), run: $two, devices: 2,
-            },)*)?
+            $($crate::tests!(@ $one, 1, false),)*
+            $($($crate::tests!(@ $two, 2, false),)*)?
+            $($($crate::tests!(@ $simulated, 2, true),)*)?
         ]
+    };
+    (@ $test:ident, $devices:literal, $simulated:literal) => {
+        $crate::run::Test {
+            name: concat!(module_path!(), "::", stringify!($test)),
+            run: $test,
+            devices: $devices,
+            simulated: $simulated,
+        }
     };
 }
 
@@ -77,6 +89,7 @@ pub fn run(bed: &'static dyn Bed, tests: &[&[Test]]) -> ExitCode {
     let ways = bed.ways();
     let trials = ways.iter().enumerate().flat_map(|(way, name)| {
         let tests = tests.iter().flat_map(|tests| tests.iter());
+        let tests = tests.filter(|test| bed.is_simulated() || !test.simulated);
         tests.map(move |&test| {
             let name = format!("{name}::{}", short(test.name));
             let lacks_devices = test.devices > bed.devices();

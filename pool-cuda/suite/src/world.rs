@@ -44,6 +44,16 @@ impl World {
         self.session.simulated()
     }
 
+    /// What only a simulated driver can tell.
+    ///
+    /// # Panics
+    ///
+    /// If this is none: the test is listed as one for simulated drivers alone.
+    #[must_use]
+    pub fn simulation(&self) -> &dyn Simulated {
+        self.simulated().expect("a test for simulated drivers alone")
+    }
+
     /// What the test has broken so far.
     #[must_use]
     pub fn take_violations(&self) -> Vec<String> {
@@ -73,6 +83,11 @@ impl World {
     /// A pool that has so much memory, and never more.
     pub(crate) fn fixed_pool(&self, bytes: usize) -> CudaPool {
         fixed_pool(self.device(0), bytes)
+    }
+
+    /// The driver's function of this name, or null.
+    pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
+        self.session.symbol(name)
     }
 
     /// The driver with functions of our own in place of some of its own; null leaves one out.

@@ -1,6 +1,7 @@
 //! The bed.
 
 use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
@@ -22,6 +23,10 @@ impl Bed for SimulatedBed {
         &WAYS
     }
 
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     fn devices(&self) -> u32 {
         DEVICES.len().try_into().unwrap_or(u32::MAX)
     }
@@ -29,7 +34,7 @@ impl Bed for SimulatedBed {
     fn begin(&self, way: usize) -> Box<dyn Session> {
         let simulation = Simulation::start();
         simulation.device(0).set_pacing(PACINGS[way]);
-        Box::new(SimulatedSession { simulation, driver: driver() })
+        Box::new(SimulatedSession { simulation, driver: driver(), may_leave: AtomicBool::new(false) })
     }
 }
 
@@ -45,6 +50,8 @@ fn driver() -> &'static Driver {
 struct SimulatedSession {
     simulation: Simulation,
     driver: &'static Driver,
+    /// Whether what exists at the end is no fault.
+    may_leave: AtomicBool,
 }
 
 impl Session for SimulatedSession {
@@ -80,14 +87,14 @@ impl Session for SimulatedSession {
         if let Some(message) = broken.and_then(|panic| panic.downcast::<String>().ok()) {
             return Err(*message);
         }
-        let balance = self.simulation.balance();
-        if balance.is_zero() { Ok(()) } else { Err(format!("left behind: {balance}")) }
+        let left_behind = self.left_behind().filter(|_| !self.may_leave.load(Ordering::Relaxed));
+        left_behind.map_or(Ok(()), Err)
     }
 }
 
 impl Simulated for SimulatedSession {
-    fn calls(&self) -> usize {
-        self.simulation.calls().len()
+    fn calls(&self) -> Vec<&'static str> {
+        self.simulation.calls()
     }
 
     fn count(&self, name: &str) -> usize {
@@ -96,6 +103,27 @@ impl Simulated for SimulatedSession {
 
     fn waited(&self) -> Vec<&'static str> {
         self.simulation.waited()
+    }
+
+    fn fail_call(&self, index: usize, code: i32) {
+        self.simulation.fail_call(index, code);
+    }
+
+    fn left_behind(&self) -> Option<String> {
+        let balance = self.simulation.balance();
+        (!balance.is_zero()).then(|| format!("left behind: {balance}"))
+    }
+
+    fn forget_left_behind(&self) {
+        self.may_leave.store(true, Ordering::Relaxed);
+    }
+
+    fn references(&self, ordinal: u32) -> u32 {
+        self.simulation.retained(ordinal as usize).unwrap_or(0)
+    }
+
+    fn stack(&self) -> usize {
+        self.simulation.contexts().len()
     }
 
     fn fail_next(&self, name: &str, code: i32) {
