@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use pool_mock_driver::*;
 
@@ -163,4 +164,46 @@ fn in_the_child_of_a_fork_every_call_is_a_violation() {
     let simulation = Simulation::start();
     ok!(cuInit(0));
     assert!(simulation.late_calls().is_empty());
+}
+
+/// What the child of a fork finds, as its exit code.
+fn in_child(world: &World) -> i32 {
+    let mut version = 0;
+    let codes = call!([cuCtxSynchronize(), cuDriverGetVersion(&raw mut version)]);
+    let calls = world.simulation.late_calls();
+    let refused = codes == [code::NOT_INITIALIZED; 2];
+    i32::from(!refused || calls != ["cuCtxSynchronize", "cuDriverGetVersion"])
+}
+
+#[test]
+fn a_real_child_is_known_and_waits_for_no_lock() {
+    let world = World::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Holds the driver's lock most of the time.
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let mut version = 0;
+                ok!(cuDriverGetVersion(&raw mut version));
+            }
+        });
+        for _ in 0..20 {
+            // SAFETY: the child calls the driver, looks at memory, and ends at once.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: it ends a child that waits for ever, and this one, without what a
+                // test's process does at its end.
+                unsafe {
+                    libc::alarm(20);
+                    libc::_exit(in_child(&world));
+                }
+            }
+            let mut status = -1;
+            // SAFETY: the pointer is to a local, and the child is this process's.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    assert!(world.simulation.late_calls().is_empty());
 }
