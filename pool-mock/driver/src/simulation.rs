@@ -66,13 +66,24 @@ impl Simulation {
         lock().devices[ordinal].sim.clone()
     }
 
-    /// The simulated stream that a handle means, to hold it and let it go. Of a default stream
-    /// this is the first device's.
+    /// The simulated stream that a handle means, to hold it and let it go. A default stream is
+    /// that of the current context, or else of the first device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let simulation = pool_mock_driver::Simulation::start();
+    /// let legacy = simulation.stream(core::ptr::null_mut());
+    /// simulation.device(0).hold(legacy)?;
+    /// # Ok::<(), pool_mock::device::SimError>(())
+    /// ```
     #[must_use]
     pub fn stream(&self, stream: Handle) -> SimStream {
         let state = lock();
         let key = key(stream);
-        let context = state.streams.get(&key).and_then(|known| state.live(known.context).ok());
+        let of = state.streams.get(&key).map(|known| known.context);
+        let of = of.or_else(|| state.current().ok().map(|current| current.id));
+        let context = of.and_then(|of| state.contexts.get(&of.handle));
         let device = context.map_or(&state.devices[0].sim, |context| &context.device);
         device.stream_with_key(key)
     }

@@ -24,8 +24,8 @@ impl SimDevice {
         let action = Action::Program("host_wait");
         let mut state = self.lock();
         state.check_device(self.inner.number, action)?;
-        state.check_captures(action)?;
         let (at, clock) = state.real_place(fence.id, action)?;
+        state.check_captures(action)?;
         Ok(self.wait_and_see(state, at, &clock))
     }
 
@@ -81,10 +81,9 @@ impl SimDevice {
         let action = Action::Program("query_fence");
         let mut state = self.lock();
         state.check_device(self.inner.number, action)?;
-        state.check_captures(action)?;
-        let mut state = self.inner.world.settle(state, None);
         let (at, clock) = state.real_place(fence.id, action)?;
-        Ok(state.look(at, &clock))
+        state.check_captures(action)?;
+        Ok(self.inner.world.settle(state, None).look(at, &clock))
     }
 
     /// Whether all that is queued on a stream is done, for the program.
