@@ -59,15 +59,15 @@ pub trait Simulated: Sync {
     /// The calls so far that had to wait for queued work.
     fn waited(&self) -> Vec<&'static str>;
 
+    /// Starts the driver afresh, as at the test's beginning. What the test has of it is to be gone;
+    /// what exists then, or was broken, is no fault.
+    fn restart(&self);
+
     /// Has the call with this index, counted from 0 since the test began, fail with a code.
     fn fail_call(&self, index: usize, code: i32);
 
     /// What exists in the driver, in words, if there is anything.
     fn left_behind(&self) -> Option<String>;
-
-    /// Has what exists in the driver when the test ends be no fault: calls that end something were
-    /// made to fail.
-    fn forget_left_behind(&self);
 
     /// How many references there are to a device's primary context.
     fn references(&self, ordinal: u32) -> u32;

@@ -1,1 +1,46 @@
-use crate::run::Test; pub(crate) const TESTS: &[Test] = crate::tests![];
+//! Events are used again, and are bounded.
+
+use crate::kernels::Kernels;
+use crate::run::Test;
+use crate::world::{MIB, World};
+
+pub(crate) const TESTS: &[Test] = crate::tests![
+    events_are_used_again,
+    events_of_many_waiting_blocks_are_bounded,
+];
+
+fn events_are_used_again(world: &World) {
+    let pool = world.fixed_pool(2 * MIB);
+    let device = pool.device().clone();
+    let [one, other] = [(); 2].map(|()| pool.create_stream().unwrap());
+    let mut most = 0;
+    for _ in 0..world.times(500, 20_000) {
+        let mut buffer = pool.alloc::<u8>(MIB, &one).unwrap();
+        buffer.on_mut(&other).unwrap().fill_bytes(1).unwrap();
+        drop(buffer);
+        let mut buffer = pool.alloc::<u8>(2 * MIB, &other).unwrap();
+        buffer.on_mut(&one).unwrap().fill_bytes(2).unwrap();
+        most = most.max(device.events().live);
+    }
+    assert!(most <= 64, "{most} events");
+    let counts = device.events();
+    assert!(counts.spare <= counts.live);
+    drop((one, other, pool));
+    let counts = device.events();
+    assert_eq!(counts.spare, counts.live, "nothing uses them");
+}
+
+fn events_of_many_waiting_blocks_are_bounded(world: &World) {
+    let pool = world.pool();
+    let device = pool.device().clone();
+    let kernels = Kernels::load(&device);
+    let [home, side] = [(); 2].map(|()| pool.create_stream().unwrap());
+    world.slow(&kernels, &side);
+    for _ in 0..world.times(2_000, 5_000) {
+        let mut buffer = pool.alloc::<u8>(1000, &home).unwrap();
+        buffer.on_mut(&side).unwrap().fill_bytes(1).unwrap();
+    }
+    let live = device.events().live;
+    assert!(live < 1100, "{live} events");
+    world.go();
+}

@@ -1,14 +1,13 @@
 //! The bed.
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
 use pool_cuda::Driver;
 use pool_cuda_suite::{Bed, Session, Simulated};
 use pool_mock::device::Pacing;
-use pool_mock_driver::{DEVICES, Simulation};
+use pool_mock_driver::{DEVICES, SimulatedDevices, Simulation};
 
 /// The simulated driver.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +32,15 @@ impl Bed for SimulatedBed {
 
     fn begin(&self, way: usize) -> Box<dyn Session> {
         let simulation = Simulation::start();
-        simulation.device(0).set_pacing(PACINGS[way]);
-        Box::new(SimulatedSession { simulation, driver: driver(), may_leave: AtomicBool::new(false) })
+        let driver = start(&simulation, way);
+        Box::new(SimulatedSession { simulation, driver, way })
     }
+}
+
+/// Starts the driver.
+fn start(simulation: &Simulation, way: usize) -> &'static Driver {
+    simulation.device(0).set_pacing(PACINGS[way]);
+    driver()
 }
 
 /// One table for all tests. The driver is started anew for each, as a process starts it.
@@ -50,8 +55,7 @@ fn driver() -> &'static Driver {
 struct SimulatedSession {
     simulation: Simulation,
     driver: &'static Driver,
-    /// Whether what exists at the end is no fault.
-    may_leave: AtomicBool,
+    way: usize,
 }
 
 impl Session for SimulatedSession {
@@ -87,8 +91,7 @@ impl Session for SimulatedSession {
         if let Some(message) = broken.and_then(|panic| panic.downcast::<String>().ok()) {
             return Err(*message);
         }
-        let left_behind = self.left_behind().filter(|_| !self.may_leave.load(Ordering::Relaxed));
-        left_behind.map_or(Ok(()), Err)
+        self.left_behind().map_or(Ok(()), Err)
     }
 }
 
@@ -105,6 +108,11 @@ impl Simulated for SimulatedSession {
         self.simulation.waited()
     }
 
+    fn restart(&self) {
+        self.simulation.restart_with(SimulatedDevices::new());
+        start(&self.simulation, self.way);
+    }
+
     fn fail_call(&self, index: usize, code: i32) {
         self.simulation.fail_call(index, code);
     }
@@ -112,10 +120,6 @@ impl Simulated for SimulatedSession {
     fn left_behind(&self) -> Option<String> {
         let balance = self.simulation.balance();
         (!balance.is_zero()).then(|| format!("left behind: {balance}"))
-    }
-
-    fn forget_left_behind(&self) {
-        self.may_leave.store(true, Ordering::Relaxed);
     }
 
     fn references(&self, ordinal: u32) -> u32 {
