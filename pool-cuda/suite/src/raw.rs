@@ -37,6 +37,10 @@ unsafe extern "C" {
     fn cuStreamCreate(stream: *mut Raw, flags: c_uint) -> c_int;
     fn cuStreamDestroy_v2(stream: Raw) -> c_int;
     fn cuStreamQuery(stream: Raw) -> c_int;
+    fn cuStreamWaitEvent(stream: Raw, event: Raw, flags: c_uint) -> c_int;
+    fn cuEventCreate(event: *mut Raw, flags: c_uint) -> c_int;
+    fn cuEventRecord(event: Raw, stream: Raw) -> c_int;
+    fn cuEventDestroy_v2(event: Raw) -> c_int;
     fn cuStreamBeginCapture_v2(stream: Raw, mode: c_int) -> c_int;
     fn cuStreamEndCapture(stream: Raw, graph: *mut Raw) -> c_int;
     fn cuGraphInstantiateWithFlags(executable: *mut Raw, graph: Raw, flags: u64) -> c_int;
@@ -184,6 +188,20 @@ pub(crate) fn is_busy(device: &CudaDevice, stream: Raw) -> bool {
     let code = unsafe { cuStreamQuery(stream) };
     assert!(code == 0 || code == NOT_READY, "cuStreamQuery: {code}");
     code == NOT_READY
+}
+
+/// Has a stream wait for another, by an event of the program's.
+pub(crate) fn follow(device: &CudaDevice, after: &PoolStream, on: &PoolStream) {
+    let _current = device.enter().unwrap();
+    let mut event = ptr::null_mut();
+    // SAFETY: the pointer is to a local.
+    ok("cuEventCreate", unsafe { cuEventCreate(&raw mut event, 2) });
+    // SAFETY: event and streams exist.
+    ok("cuEventRecord", unsafe { cuEventRecord(event, after.as_raw()) });
+    // SAFETY: as above.
+    ok("cuStreamWaitEvent", unsafe { cuStreamWaitEvent(on.as_raw(), event, 0) });
+    // SAFETY: as above; it is not used any more.
+    ok("cuEventDestroy_v2", unsafe { cuEventDestroy_v2(event) });
 }
 
 /// Begins a capture, of which the pool was told.
