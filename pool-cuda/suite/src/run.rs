@@ -67,7 +67,6 @@ pub const ALL: &[&[Test]] = &[
     faults::capture::TESTS,
     faults::default_stream::TESTS,
     faults::event_leak::TESTS,
-    faults::locks::TESTS,
     faults::multi_device::TESTS,
     faults::pinned_host::TESTS,
     faults::stream_lifetime::TESTS,

@@ -1,1 +1,0 @@
-use crate::run::Test; pub(crate) const TESTS: &[Test] = crate::tests![];
