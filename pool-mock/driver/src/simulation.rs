@@ -1,7 +1,8 @@
 //! A test's hold on the driver.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pool_mock::device::{CaptureMode, SimDevice, SimStream};
 
 use crate::balance::Balance;
@@ -37,8 +38,7 @@ impl Simulation {
 
     /// As [`start`](Self::start), with other devices.
     pub fn start_with(devices: SimulatedDevices) -> Self {
-        // A test that failed leaves the driver as it is; this one starts afresh anyway.
-        let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_test = ONE_TEST.lock();
         late::start();
         restart(devices);
         SimDevice::exchange_capture_mode(CaptureMode::Global);
