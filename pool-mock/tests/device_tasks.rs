@@ -151,6 +151,20 @@ fn a_task_runs_without_the_lock_and_must_not_call() -> Outcome {
 }
 
 #[test]
+fn what_is_behind_a_task_waits_for_its_end() {
+    let (device, _, [stream, _], log) = setting();
+    let (inside, words_of_first) = (device.clone(), Arc::clone(&log));
+    let first = move || {
+        assert!(!inside.step(0), "nothing else may run");
+        words_of_first.lock().unwrap().push("first");
+    };
+    device.queue_task(stream, &[], Arc::new(first)).expect("the stream exists");
+    task(&device, stream, &log, "second", &[]);
+    device.run_all();
+    assert_eq!(words(&log), ["first", "second"]);
+}
+
+#[test]
 fn a_task_that_is_waited_for_has_run() -> Outcome {
     let (device, range, [first, second], log) = setting();
     let run = |stream| {

@@ -9,8 +9,8 @@ use pool_core::{Handle, Request};
 
 use super::access::{DeviceMut, DeviceRef};
 use super::error::Error;
-use super::parts::Parts;
-use super::stream::PoolStream;
+use super::parts::{Lent, Parts};
+use super::stream::{Name, PoolStream};
 use super::travels::{Travels, Use, note_in_pool};
 use crate::process;
 
@@ -40,7 +40,9 @@ use crate::process;
 /// # Ok::<(), pool_cuda::Error>(())
 /// ```
 pub struct PoolBuffer<T> {
-    stream: PoolStream,
+    pool: Lent,
+    /// The stream that it was allocated on. It may be gone: then a fence is behind all its work.
+    home: Name,
     handle: Handle,
     address: u64,
     len: usize,
@@ -52,8 +54,8 @@ pub struct PoolBuffer<T> {
 #[derive(Debug)]
 #[must_use = "the memory is not freed by itself any more"]
 pub struct RawBuffer {
-    /// The stream that it was allocated on.
-    pub stream: PoolStream,
+    pool: Lent,
+    home: Name,
     /// Its block in the pool.
     pub handle: Handle,
     /// Its address on the device.
@@ -70,12 +72,19 @@ pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
     len.checked_mul(element_bytes).ok_or(Error::TooLarge { len, element_bytes })
 }
 
-/// What to ask a pool for: something even for no elements, so that every buffer has an address.
+/// What every block is aligned to.
+const GRANULE_BYTES: usize = 256;
+
+/// The bytes to ask a pool for: some even for no elements, so that every buffer has an address.
 #[inline]
+fn size_of_block<T>(len: usize) -> Result<u64, Error> {
+    Ok(bytes_of::<T>(len)?.max(1) as u64)
+}
+
+/// What to ask a pool for.
 pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
-    let request = Request::new(bytes_of::<T>(len)?.max(1) as u64);
-    // Each block is aligned to a granule of 256 bytes.
-    if align_of::<T>() <= 256 {
+    let request = Request::new(size_of_block::<T>(len)?);
+    if align_of::<T>() <= GRANULE_BYTES {
         Ok(request)
     } else {
         Ok(request.align_bytes(align_of::<T>() as u64))
@@ -85,35 +94,33 @@ pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
 impl<T: Pod> PoolBuffer<T> {
     #[inline]
     pub(super) fn new(len: usize, stream: &PoolStream) -> Result<Self, Error> {
-        let request = request_of::<T>(len)?;
-        let (handle, address) = match stream.parts().hit(stream, &request) {
-            (Some(handle), address) => (handle, address),
-            (None, _) => return Self::new_slowly(len, stream, request),
-        };
-        Ok(Self::of(handle, address, len, stream))
+        let (pool, home) = (stream.pool().lent(), stream.name());
+        if align_of::<T>() <= GRANULE_BYTES
+            // SAFETY: the stream is an owner.
+            && let (Some(handle), address) = unsafe { pool.hit(home, size_of_block::<T>(len)?) }
+        {
+            return Ok(Self::of(pool, home, handle, address, len));
+        }
+        Self::new_slowly(len, stream)
     }
 
     #[cold]
-    fn new_slowly(len: usize, stream: &PoolStream, request: Request) -> Result<Self, Error> {
-        let (handle, address) = stream.parts().take(stream, request)?;
+    fn new_slowly(len: usize, stream: &PoolStream) -> Result<Self, Error> {
+        let (pool, home) = (stream.pool().lent(), stream.name());
+        let request = request_of::<T>(len)?;
+        // SAFETY: the stream is an owner.
+        let (handle, address) = unsafe { pool.take(home, request) }?;
         // From here on a failure gives the memory back.
-        let mut buffer = Self::of(handle, address, len, stream);
-        if stream.is_per_thread() {
-            buffer.travels = Travels::from(stream)?;
-        }
+        let mut buffer = Self::of(pool, home, handle, address, len);
+        buffer.travels = Travels::from(stream)?;
         Ok(buffer)
     }
 
+    /// A buffer that is counted as out.
     #[inline]
-    fn of(handle: Handle, address: u64, len: usize, stream: &PoolStream) -> Self {
-        Self {
-            stream: stream.clone(),
-            handle,
-            address,
-            len,
-            travels: Travels::default(),
-            elements: PhantomData,
-        }
+    fn of(pool: Lent, home: Name, handle: Handle, address: u64, len: usize) -> Self {
+        let travels = Travels::default();
+        Self { pool, home, handle, address, len, travels, elements: PhantomData }
     }
 }
 
@@ -130,14 +137,16 @@ impl<T> PoolBuffer<T> {
         self.len == 0
     }
 
-    /// The stream that it was allocated on, and on which it is freed.
-    #[must_use]
-    pub fn stream(&self) -> &PoolStream {
-        &self.stream
+    #[inline]
+    fn parts(&self) -> &Parts {
+        // SAFETY: the buffer is counted as out.
+        unsafe { self.pool.get() }
     }
 
-    fn parts(&self) -> &Parts {
-        self.stream.parts()
+    /// Whether a use on a stream needs no note.
+    #[inline]
+    fn is_at_home(&self, stream: &PoolStream) -> bool {
+        self.travels.is_empty() && stream.name() == self.home && stream.pool().lent() == self.pool
     }
 
     /// To read it on a stream: behind the last write on another one, for which this stream waits.
@@ -159,7 +168,7 @@ impl<T> PoolBuffer<T> {
     /// See [`PoolBuffer`].
     #[inline]
     pub fn on<'b>(&'b self, stream: &'b PoolStream) -> Result<DeviceRef<'b, T>, Error> {
-        if !self.travels.is_at_home(&self.stream, stream) {
+        if !self.is_at_home(stream) {
             self.join(stream, Use::Read)?;
         }
         // SAFETY: it is the buffer's memory, which lives as long as the borrow, and the use is
@@ -183,7 +192,7 @@ impl<T> PoolBuffer<T> {
     /// See [`PoolBuffer`].
     #[inline]
     pub fn on_mut<'b>(&'b mut self, stream: &'b PoolStream) -> Result<DeviceMut<'b, T>, Error> {
-        if !self.travels.is_at_home(&self.stream, stream) {
+        if !self.is_at_home(stream) {
             self.join(stream, Use::Write)?;
         }
         // SAFETY: as in `on`, and nobody else has it.
@@ -194,7 +203,7 @@ impl<T> PoolBuffer<T> {
     fn join(&self, stream: &PoolStream, what: Use) -> Result<(), Error> {
         process::check()?;
         let note = note_in_pool(self.parts(), self.handle);
-        self.travels.join(self.parts(), &self.stream, stream, what, note)
+        self.travels.join(self.parts(), self.home, stream, what, note)
     }
 
     /// To use it on a stream that waits for nothing: the program orders the use. The free waits
@@ -236,7 +245,7 @@ impl<T> PoolBuffer<T> {
     ) -> Result<DeviceMut<'b, T>, Error> {
         process::check()?;
         let note = note_in_pool(self.parts(), self.handle);
-        self.travels.note(self.parts(), &self.stream, stream, note)?;
+        self.travels.note(self.parts(), self.home, stream, note)?;
         // SAFETY: passed on to the caller.
         Ok(unsafe { DeviceMut::new(self.address, self.len, stream) })
     }
@@ -265,8 +274,13 @@ impl<T> PoolBuffer<T> {
         let noted = note_in_pool(self.parts(), self.handle)(stream.named_to(self.parts()).on());
         if let Err(Error::Pool(error)) = noted {
             let this = self.into_raw();
-            let parts = this.stream.parts();
-            let _ = parts.core.free(this.handle);
+            // SAFETY: the buffer is out until it is counted, which is the last that is done with it.
+            unsafe {
+                let parts = this.pool.get();
+                let _ = parts.core.free(this.handle);
+                let ticket = parts.ticket();
+                this.pool.count(ticket);
+            }
             return Err(Error::Pool(error));
         }
         noted
@@ -295,8 +309,8 @@ impl<T> PoolBuffer<T> {
     pub fn into_raw(self) -> RawBuffer {
         let mut this = ManuallyDrop::new(self);
         RawBuffer {
-            // SAFETY: `this` is not used again, and not dropped.
-            stream: unsafe { core::ptr::read(&raw const this.stream) },
+            pool: this.pool,
+            home: this.home,
             handle: this.handle,
             address: this.address,
             len: this.len,
@@ -316,8 +330,8 @@ impl<T> PoolBuffer<T> {
     /// See [`into_raw`](Self::into_raw).
     #[must_use]
     pub unsafe fn from_raw(raw: RawBuffer) -> Self {
-        let RawBuffer { stream, handle, address, len, travels } = raw;
-        Self { stream, handle, address, len, travels, elements: PhantomData }
+        let RawBuffer { pool, home, handle, address, len, travels } = raw;
+        Self { pool, home, handle, address, len, travels, elements: PhantomData }
     }
 }
 
@@ -325,7 +339,7 @@ impl<T> fmt::Debug for PoolBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolBuffer")
             .field("len", &self.len)
-            .field("stream", &self.stream)
+            .field("home", &self.home)
             .finish_non_exhaustive()
     }
 }
@@ -334,7 +348,8 @@ impl<T> Drop for PoolBuffer<T> {
     #[inline]
     fn drop(&mut self) {
         if process::is_usable() {
-            self.stream.parts().give_back(&self.stream, self.handle);
+            // SAFETY: the buffer is counted as out, and this is the last that is done with it.
+            unsafe { self.pool.give_back(self.home, self.handle) };
         }
     }
 }

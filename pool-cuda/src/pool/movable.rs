@@ -82,9 +82,9 @@ impl<T> MovableBuffer<T> {
         let parts = self.stream.parts();
         // The pool notes the use by itself.
         let guard = |on: On<'_, CudaStream>| Ok(parts.core.guard(self.movable, on)?);
-        let held = self.travels.note(parts, &self.stream, stream, guard)?;
-        if !self.travels.is_at_home(&self.stream, stream) {
-            self.travels.join(parts, &self.stream, stream, what, |_| Ok(()))?;
+        let held = self.travels.note(parts, self.stream.name(), stream, guard)?;
+        if !self.travels.is_empty() || !self.stream.is(stream) {
+            self.travels.join(parts, self.stream.name(), stream, what, |_| Ok(()))?;
         }
         Ok(held)
     }

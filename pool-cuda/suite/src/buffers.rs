@@ -31,7 +31,6 @@ fn a_buffer_has_what_was_asked_for(world: &World) {
     for len in [1, 63, 64, 65, 1000, 4096, 100_000, MIB, 5 * MIB + 3] {
         let mut buffer = pool.alloc::<u32>(len, &stream).unwrap();
         assert_eq!((buffer.len(), buffer.is_empty()), (len, false));
-        assert_eq!(buffer.stream().as_raw(), stream.as_raw());
         let all = buffer.on_mut(&stream).unwrap();
         assert_eq!(all.address() % 256, 0);
         assert_eq!((all.len(), all.is_empty()), (len, false));
@@ -169,7 +168,7 @@ fn a_buffer_is_taken_apart_and_put_together(world: &World) {
     world.slow(&kernels, &other);
     kernels.mark(buffer.on_mut(&other).unwrap(), 7, 0);
     let raw = buffer.into_raw();
-    assert_eq!((raw.len, raw.stream.as_raw()), (MIB, home.as_raw()));
+    assert_eq!(raw.len, MIB);
     assert_eq!(pool.stats().live_blocks, 1, "nothing is freed");
     // SAFETY: it is what was taken apart, with the same type.
     let buffer: PoolBuffer<u8> = unsafe { PoolBuffer::from_raw(raw) };

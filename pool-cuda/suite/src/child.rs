@@ -106,8 +106,7 @@ impl Belongings {
             ("new pool", CudaPool::new(device.clone(), config()).map(drop)),
             ("memory", device.memory().map(drop).map_err(Error::from)),
             ("fill", {
-                let own = buffers[0].stream().clone();
-                buffers[0].on_mut(&own).and_then(|all| all.fill_bytes(0))
+                buffers[0].on_mut(&streams[0]).and_then(|all| all.fill_bytes(0))
             }),
         ];
         for (call, outcome) in asked {
@@ -198,7 +197,7 @@ fn fork_with_live_buffers(bed: &'static dyn Bed) -> ExitCode {
     });
     // The parent goes on as before.
     let mut belongings = BELONGINGS.lock().unwrap().take().unwrap();
-    let stream = belongings.buffers[0].stream().clone();
+    let stream = belongings.streams[0].clone();
     belongings.buffers[0].on_mut(&stream).unwrap().fill_bytes(7).unwrap();
     let now = belongings.buffers[0].on(&stream).unwrap().to_vec().unwrap();
     assert_eq!(now, [7; 100]);

@@ -175,10 +175,10 @@ fn a_device_serves_threads_without_a_context(world: &World) {
             let buffer = pool.alloc_from(&[1_u8, 2, 3], &stream).unwrap();
             assert_eq!(contents(&buffer, &stream), [1, 2, 3]);
             assert_eq!(current_context(), ptr::null_mut());
-            (buffer, pool.device().memory().unwrap().total_bytes)
+            (buffer, stream, pool.device().memory().unwrap().total_bytes)
         });
-        let (buffer, there) = other.join().unwrap();
-        assert_eq!(contents(&buffer, buffer.stream()), [1, 2, 3]);
+        let (buffer, stream, there) = other.join().unwrap();
+        assert_eq!(contents(&buffer, &stream), [1, 2, 3]);
         assert_eq!(total, there);
     });
 }

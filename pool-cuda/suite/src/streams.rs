@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     an_owner_is_dropped_after_its_stream,
     streams_of_cust_are_adopted,
     a_dropped_stream_finishes_its_work,
-    a_stream_lasts_as_long_as_its_buffers,
+    buffers_outlive_their_streams,
     many_streams_come_and_go;
     simulated:
     a_stream_is_destroyed_once,
@@ -131,11 +131,12 @@ fn an_owner_is_dropped_after_its_stream(world: &World) {
     let clone = stream.clone();
     let buffer = pool.alloc::<u8>(100, &stream).unwrap();
     drop(stream);
+    assert_eq!(Arc::strong_count(&owner), 2);
     drop(clone);
-    assert_eq!(Arc::strong_count(&owner), 2, "the buffer keeps its stream");
-    drop(buffer);
     assert_eq!(Arc::strong_count(&owner), 1);
     assert_eq!(pool.stats().streams, 0);
+    drop(buffer);
+    assert!(pool.take_failure().is_none());
 }
 
 fn streams_of_cust_are_adopted(world: &World) {
@@ -170,25 +171,35 @@ fn a_dropped_stream_finishes_its_work(world: &World) {
     }
 }
 
-fn a_stream_lasts_as_long_as_its_buffers(world: &World) {
-    let pool = world.pool();
+fn buffers_outlive_their_streams(world: &World) {
+    let pool = world.fixed_pool(8 * MIB);
     let kernels = Kernels::load(pool.device());
-    let mut buffers: Vec<_> = (1..9)
-        .map(|mark| {
-            let stream = pool.create_stream().unwrap();
-            let mut buffer = pool.alloc::<u8>(1000, &stream).unwrap();
-            kernels.mark(buffer.on_mut(&stream).unwrap(), mark, 0);
-            (buffer, mark)
-        })
-        .collect();
-    assert_eq!(pool.stats().streams, 8);
-    for (buffer, mark) in &mut buffers {
-        let stream = buffer.stream().clone();
-        kernels.mark(buffer.on_mut(&stream).unwrap(), *mark + 100, 0);
-        assert_marked(&contents(buffer, &stream), *mark + 100);
+    let other = pool.create_stream().unwrap();
+    for bytes in [1000, MIB] {
+        let mut buffers: Vec<_> = (1..8)
+            .map(|mark| {
+                let stream = pool.create_stream().unwrap();
+                let mut buffer = pool.alloc::<u8>(bytes, &stream).unwrap();
+                world.slow(&kernels, &stream);
+                kernels.mark(buffer.on_mut(&stream).unwrap(), mark, 0);
+                (buffer, mark)
+            })
+            .collect();
+        assert_eq!(pool.stats().streams, 1);
+        for (buffer, mark) in &mut buffers[..4] {
+            assert_marked(&contents(buffer, &other), *mark);
+            kernels.mark(buffer.on_mut(&other).unwrap(), *mark + 100, 0);
+            assert_marked(&contents(buffer, &other), *mark + 100);
+        }
+        // The others' last work runs still.
+        drop(buffers);
+        assert!(pool.take_failure().is_none());
+        let mut all = pool.alloc::<u8>(8 * MIB, &other).unwrap();
+        let part = all.on_mut(&other).unwrap().slice(..MIB).unwrap();
+        kernels.mark(part, 200, 0);
+        world.go();
+        assert_marked(&part.to_vec().unwrap(), 200);
     }
-    drop(buffers);
-    assert_eq!(pool.stats().streams, 0);
 }
 
 fn many_streams_come_and_go(world: &World) {

@@ -1,7 +1,8 @@
 //! A test's hold on the driver.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pool_mock::device::{CaptureMode, SimDevice, SimStream};
 
 use crate::balance::Balance;
@@ -37,8 +38,7 @@ impl Simulation {
 
     /// As [`start`](Self::start), with other devices.
     pub fn start_with(devices: SimulatedDevices) -> Self {
-        // A test that failed leaves the driver as it is; this one starts afresh anyway.
-        let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_test = ONE_TEST.lock();
         let simulation = Self { _one_test: one_test };
         simulation.restart_with(devices);
         simulation
@@ -145,17 +145,62 @@ impl Simulation {
     /// # Panics
     ///
     /// There is no such device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuCtxPushCurrent_v2, cuCtxSynchronize};
+    /// use pool_mock_driver::{cuDevicePrimaryCtxRetain, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// let device = simulation.device_number(0).unwrap();
+    /// let mut context = core::ptr::null_mut();
+    /// simulation.make_fatal(0);
+    /// // SAFETY: the pointer is to a local.
+    /// let code = unsafe {
+    ///     cuInit(0);
+    ///     cuDevicePrimaryCtxRetain(&raw mut context, device);
+    ///     cuCtxPushCurrent_v2(context);
+    ///     cuCtxSynchronize()
+    /// };
+    /// assert_eq!(code, code::ILLEGAL_ADDRESS);
+    /// ```
     pub fn make_fatal(&self, ordinal: usize) {
         lock().devices[ordinal].fatal = Some(code::ILLEGAL_ADDRESS);
     }
 
     /// The process ends now: every call is a violation, and answers that the driver is gone.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuCtxSynchronize};
+    ///
+    /// let simulation = Simulation::start();
+    /// simulation.exit();
+    /// // SAFETY: no pointers.
+    /// assert_eq!(unsafe { cuCtxSynchronize() }, code::DEINITIALIZED);
+    /// assert_eq!(simulation.late_calls(), ["cuCtxSynchronize"]);
+    /// assert_eq!(simulation.device(0).violations().len(), 1);
+    /// ```
     pub fn exit(&self) {
         late::exit();
     }
 
     /// The process is the child of a fork now: every call is a violation, and answers that the
     /// driver is not started. In a real child that is so without this.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// simulation.forked();
+    /// // SAFETY: no pointers.
+    /// assert_eq!(unsafe { cuInit(0) }, code::NOT_INITIALIZED);
+    /// assert_eq!(simulation.late_calls(), ["cuInit"]);
+    /// ```
     pub fn forked(&self) {
         late::fork();
     }
@@ -192,6 +237,13 @@ impl Simulation {
     }
 
     /// The calls that had to wait for queued work, each as often as it had to.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let simulation = pool_mock_driver::Simulation::start();
+    /// assert!(simulation.waited().is_empty());
+    /// ```
     #[must_use]
     pub fn waited(&self) -> Vec<&'static str> {
         lock().log.waited.clone()

@@ -31,8 +31,9 @@ fn a_thread_has_a_stack_and_its_top_can_be_replaced() {
     ok!(cuDevicePrimaryCtxGetState(other, &raw mut flags, &raw mut active));
     assert_eq!((flags, active), (0, 1));
     ok!(cuDevicePrimaryCtxRelease_v2(other));
+    ok!(cuDevicePrimaryCtxSetFlags_v2(other, 4));
     ok!(cuDevicePrimaryCtxGetState(other, &raw mut flags, &raw mut active));
-    assert_eq!(active, 0);
+    assert_eq!((flags, active), (4, 0));
 }
 
 #[test]

@@ -175,6 +175,24 @@ fn in_child(world: &World) -> i32 {
     i32::from(!refused || calls != ["cuCtxSynchronize", "cuDriverGetVersion"])
 }
 
+/// Forks, and gives how the child ended.
+fn status_of_child(world: &World) -> i32 {
+    // SAFETY: the child calls the driver, looks at memory, and ends at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: it ends a child that waits for ever, and this one, without what a test's
+        // process does at its end.
+        unsafe {
+            libc::alarm(5);
+            libc::_exit(in_child(world));
+        }
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a local, and the child is this process's.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status
+}
+
 #[test]
 fn a_real_child_is_known_and_waits_for_no_lock() {
     let world = World::new();
@@ -187,23 +205,9 @@ fn a_real_child_is_known_and_waits_for_no_lock() {
                 ok!(cuDriverGetVersion(&raw mut version));
             }
         });
-        for _ in 0..20 {
-            // SAFETY: the child calls the driver, looks at memory, and ends at once.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                // SAFETY: it ends a child that waits for ever, and this one, without what a
-                // test's process does at its end.
-                unsafe {
-                    libc::alarm(20);
-                    libc::_exit(in_child(&world));
-                }
-            }
-            let mut status = -1;
-            // SAFETY: the pointer is to a local, and the child is this process's.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0);
-        }
+        let statuses: Vec<i32> = (0..20).map(|_| status_of_child(&world)).collect();
         done.store(true, Ordering::SeqCst);
+        assert_eq!(statuses, [0; 20]);
     });
     assert!(world.simulation.late_calls().is_empty());
 }
