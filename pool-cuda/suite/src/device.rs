@@ -106,14 +106,18 @@ fn all_is_right_without_the_newer_functions(world: &World) {
             kernels.mark(one.on_mut(&foreign).unwrap(), mark, 0);
             let mut other = pool.alloc::<u8>(MIB, &per_thread).unwrap();
             kernels.mark(other.on_mut(&per_thread).unwrap(), mark + 100, 0);
-            // SAFETY: what is freed is no buffer any more.
-            let core = unsafe { pool.core() };
             if mark % 2 == 0 {
                 assert_marked(&contents(&one, &home), mark);
                 assert_marked(&contents(&other, &home), mark + 100);
             }
             if mark % 3 == 0 {
-                core.free(one.into_raw().handle).unwrap();
+                // Freed when its stream is gone: behind all work of the device.
+                let gone = pool.create_stream().unwrap();
+                let mut third = pool.alloc::<u8>(MIB, &gone).unwrap();
+                world.slow(&kernels, &gone);
+                kernels.mark(third.on_mut(&gone).unwrap(), 50, 0);
+                drop(gone);
+                drop(third);
             }
             thread::scope(|scope| {
                 scope.spawn(|| drop(other));

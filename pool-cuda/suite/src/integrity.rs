@@ -121,10 +121,11 @@ pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
         bytes_checked: AtomicU64::new(0),
     };
     thread::scope(|scope| {
-        for number in 0..parameters.threads {
-            let run = &run;
-            scope.spawn(move || run.thread(number));
-        }
+        let run = &run;
+        let threads = (0..parameters.threads).map(|number| scope.spawn(move || run.thread(number)));
+        // Joined, since the scope does not wait for what ends with a thread: its cache.
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     for stream in &streams {
         stream.synchronize().unwrap();

@@ -95,17 +95,22 @@ fn memory_goes_back_to_the_device(world: &World) {
 
 fn a_refused_arena_is_told(world: &World) {
     let simulation = world.simulation();
-    let pool = world.pool();
+    // An arena is as large as the request, so nothing smaller can be asked for.
+    let pool = CudaPool::new(world.device(0), config().arena_bytes(MIB as u64)).unwrap();
     let stream = pool.create_stream().unwrap();
     for call in ["cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
-        simulation.fail_next(call, 999);
-        let error = pool.alloc::<u8>(MIB, &stream).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains(&format!("{call} failed with CUDA error 999")), "{told}");
-        verify(&pool);
-        assert_eq!(pool.stats().reserved_bytes, 0);
+        for code in [2, 999] {
+            simulation.fail_next(call, code);
+            let error = pool.alloc::<u8>(MIB, &stream).unwrap_err();
+            let told = error.to_string();
+            assert!(told.contains(&format!("{call} failed with CUDA error {code}")), "{told}");
+            verify(&pool);
+            assert_eq!(pool.stats().reserved_bytes, 0);
+        }
     }
-    // Where memory is short, less is asked for.
+    // Where it is larger, less is asked for.
+    let pool = world.pool();
+    let stream = pool.create_stream().unwrap();
     simulation.fail_next("cuMemAllocFromPoolAsync", 2);
     drop(pool.alloc::<u8>(MIB, &stream).unwrap());
     assert!(pool.stats().reserved_bytes < 64 * MIB as u64);

@@ -36,7 +36,7 @@ pub fn run(pool: &CudaPool, threads: u64, allocations: u64) -> Figures {
     let streams: Vec<_> = (0..threads).map(|_| pool.create_stream().unwrap()).collect();
     let start = Instant::now();
     thread::scope(|scope| {
-        for number in 0..threads {
+        let threads = (0..threads).map(|number| {
             let streams = &streams;
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(number);
@@ -58,8 +58,11 @@ pub fn run(pool: &CudaPool, threads: u64, allocations: u64) -> Figures {
                     }
                     live.push(buffer);
                 }
-            });
-        }
+            })
+        });
+        // Joined, since the scope does not wait for what ends with a thread: its cache.
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let time = start.elapsed();
     let stats = pool.stats();

@@ -1,7 +1,6 @@
 //! The bed.
 
 use core::ffi::{CStr, c_void};
-use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
 use pool_cuda::Driver;
@@ -81,15 +80,15 @@ impl Session for SimulatedSession {
     }
 
     fn take_violations(&self) -> Vec<String> {
+        // Those of all devices: they are one world.
         let violations = self.simulation.device(0).take_violations();
         violations.iter().map(ToString::to_string).collect()
     }
 
     fn end(self: Box<Self>) -> Result<(), String> {
-        let devices = [0, 1].map(|ordinal| self.simulation.device(ordinal));
-        let broken = devices.iter().find_map(|device| catch_unwind(|| device.assert_clean()).err());
-        if let Some(message) = broken.and_then(|panic| panic.downcast::<String>().ok()) {
-            return Err(*message);
+        let violations = self.take_violations();
+        if !violations.is_empty() {
+            return Err(violations.join("\n"));
         }
         self.left_behind().map_or(Ok(()), Err)
     }
