@@ -8,10 +8,10 @@ use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use pool_cuda::{CudaError, CudaPool, Error, MovableBuffer, PinnedBuffer, PinnedPool, PoolBuffer};
 use pool_cuda::{CudaDevice, PoolStream};
+use pool_cuda::{CudaError, CudaPool, Error, MovableBuffer, PinnedBuffer, PinnedPool, PoolBuffer};
 
-use crate::bed::{Bed, Session};
+use crate::bed::{Bed, Session, Simulated};
 use crate::run::Test;
 use crate::world::{World, config};
 
@@ -39,7 +39,8 @@ pub(crate) fn run(bed: &'static dyn Bed) -> Option<ExitCode> {
 fn play(part: &str) -> (Option<i32>, String) {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program).arg(part).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     (output.status.code(), said.concat())
 }
 
@@ -105,9 +106,7 @@ impl Belongings {
             ("on", buffers[1].on(&streams[1]).map(drop)),
             ("new pool", CudaPool::new(device.clone(), config()).map(drop)),
             ("memory", device.memory().map(drop).map_err(Error::from)),
-            ("fill", {
-                buffers[0].on_mut(&streams[0]).and_then(|all| all.fill_bytes(0))
-            }),
+            ("fill", { buffers[0].on_mut(&streams[0]).and_then(|all| all.fill_bytes(0)) }),
         ];
         for (call, outcome) in asked {
             match outcome {
@@ -160,7 +159,7 @@ fn end(code: c_int) -> ! {
 }
 
 fn finish(session: &dyn Session, outcome: Result<(), String>) -> ! {
-    let late = session.simulated().map(|simulated| simulated.late_calls()).unwrap_or_default();
+    let late = session.simulated().map(Simulated::late_calls).unwrap_or_default();
     if let Err(error) = outcome {
         eprintln!("{error}");
         end(2);

@@ -10,7 +10,7 @@ use pool_cuda::{ArenaSource, PinnedPool};
 use crate::kernels::Kernels;
 use crate::raw::{OwnContext, Primary, current_context, set_current_context};
 use crate::run::Test;
-use crate::world::{MIB, World};
+use crate::world::{MIB, World, config};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     guards_restore_what_was_current;
@@ -50,7 +50,7 @@ fn every_call(world: &World, check: &dyn Fn(&str)) {
         checked!(device.open_to(&peer)).unwrap();
         checked!(device.with_source(ArenaSource::Plain).unwrap().open_to(&peer)).unwrap();
     }
-    let pool = checked!(pool_cuda::CudaPool::new(device.clone(), Default::default())).unwrap();
+    let pool = checked!(pool_cuda::CudaPool::new(device.clone(), config())).unwrap();
     let stream = checked!(pool.create_stream()).unwrap();
     let side = checked!(pool.create_stream()).unwrap();
     let legacy = checked!(pool.legacy_stream()).unwrap();
@@ -73,7 +73,7 @@ fn every_call(world: &World, check: &dyn Fn(&str)) {
     }
     let mut movable = checked!(pool.alloc_movable::<u8>(1000, &stream)).unwrap();
     checked!(movable.on_mut(&side).unwrap().get().fill_bytes(2)).unwrap();
-    let staging = checked!(PinnedPool::new(&device, Default::default())).unwrap();
+    let staging = checked!(PinnedPool::new(&device, config())).unwrap();
     let mut host = checked!(staging.alloc::<u8>(1000)).unwrap();
     checked!(movable.on(&side).unwrap().get().async_copy_to(&mut host)).unwrap();
     checked!(host.as_slice()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::kernels::Kernels;
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, contents};
+use crate::world::{MIB, World, assert_marked, contents, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     copies_come_after_what_is_queued,
@@ -18,7 +18,7 @@ fn copies_come_after_what_is_queued(world: &World) {
     let mut buffer = pool.alloc::<u8>(MIB, &home).unwrap();
     let mut host = vec![0; MIB];
     for (round, stream) in [&home, &other, &home].into_iter().enumerate() {
-        let mark = round as u8 + 1;
+        let mark = mark_of(round) + 1;
         world.slow(&kernels, &home);
         kernels.mark(buffer.on_mut(&home).unwrap(), mark, 0);
         buffer.on(stream).unwrap().copy_to(&mut host).unwrap();

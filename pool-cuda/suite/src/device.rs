@@ -1,5 +1,6 @@
 //! Devices: what they say, how they are opened, and what is missing where.
 
+use core::error::Error;
 use core::ffi::{CStr, c_void};
 use core::ptr;
 use std::collections::BTreeSet;
@@ -7,10 +8,10 @@ use std::sync::Mutex;
 use std::thread;
 
 use pool_core::PoolConfig;
-use pool_cuda::{ArenaSource, CudaDevice, CudaError, CudaPool, CudaStream, Driver, PinnedPool};
+use pool_cuda::{ArenaSource, CudaDevice, CudaError, CudaPool, Driver, PinnedPool};
 
 use crate::kernels::Kernels;
-use crate::raw::{OwnContext, Primary, current_context};
+use crate::raw::{OwnContext, current_context};
 use crate::run::Test;
 use crate::world::{MIB, World, assert_marked, contents, verify};
 
@@ -250,7 +251,7 @@ fn small() -> PoolConfig {
 }
 
 /// Most of what the crate can do, with what it gives.
-fn everything(world: &World) -> Result<(), Box<dyn std::error::Error>> {
+fn everything(world: &World) -> Result<(), Box<dyn Error>> {
     let lookup = |name: &CStr| world.symbol(name);
     // SAFETY: they are the driver's.
     let driver: &'static Driver = Box::leak(Box::new(unsafe { Driver::from_symbols(lookup) }?));
@@ -280,7 +281,7 @@ fn everything(world: &World) -> Result<(), Box<dyn std::error::Error>> {
 fn use_pool(pool: &CudaPool) -> Result<(), pool_cuda::Error> {
     let (one, other) = (pool.create_stream()?, pool.create_stream()?);
     let (legacy, own) = (pool.legacy_stream()?, pool.per_thread_stream());
-    let mut first = pool.alloc_from(&[1_u8; 3 << 13], &one)?;
+    let mut first = pool.alloc_from(&vec![1_u8; 3 << 13], &one)?;
     first.on_mut(&other)?.fill_bytes(2)?;
     first.on(&legacy)?.to_vec()?;
     let mut second = pool.alloc::<u8>(3 << 13, &own)?;

@@ -4,10 +4,8 @@ use crate::kernels::Kernels;
 use crate::run::Test;
 use crate::world::{MIB, World};
 
-pub(crate) const TESTS: &[Test] = crate::tests![
-    events_are_used_again,
-    events_of_many_waiting_blocks_are_bounded,
-];
+pub(crate) const TESTS: &[Test] =
+    crate::tests![events_are_used_again, events_of_many_waiting_blocks_are_bounded,];
 
 fn events_are_used_again(world: &World) {
     let pool = world.fixed_pool(2 * MIB);

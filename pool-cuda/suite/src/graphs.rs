@@ -9,7 +9,7 @@ use crate::raw::{self, CaptureMode, Raw};
 pub(crate) struct Graph {
     pool: CudaPool,
     id: GraphId,
-    graph: Raw,
+    definition: Raw,
     executable: Raw,
 }
 
@@ -25,10 +25,10 @@ pub(crate) fn capture(
     pool.begin_capture(stream, id).unwrap();
     raw::begin_capture(pool.device(), stream, mode);
     work();
-    let graph = raw::end_capture(pool.device(), stream).unwrap();
+    let definition = raw::end_capture(pool.device(), stream).unwrap();
     pool.end_capture(stream).unwrap();
-    let executable = raw::instantiate(pool.device(), graph);
-    Graph { pool: pool.clone(), id, graph, executable }
+    let executable = raw::instantiate(pool.device(), definition);
+    Graph { pool: pool.clone(), id, definition, executable }
 }
 
 impl Graph {
@@ -41,6 +41,6 @@ impl Drop for Graph {
     fn drop(&mut self) {
         // The pool takes the memory back behind what was launched.
         self.pool.release_graph(self.id).unwrap();
-        raw::destroy(self.pool.device(), self.graph, self.executable);
+        raw::destroy(self.pool.device(), self.definition, self.executable);
     }
 }

@@ -13,10 +13,8 @@ use crate::kernels::Kernels;
 use crate::run::Test;
 use crate::world::{MIB, World, config, counter, verify};
 
-pub(crate) const TESTS: &[Test] = crate::tests![
-    no_byte_of_any_buffer_is_touched_by_others,
-    without_fences_bytes_are_touched,
-];
+pub(crate) const TESTS: &[Test] =
+    crate::tests![no_byte_of_any_buffer_is_touched_by_others, without_fences_bytes_are_touched,];
 
 /// How much is done, and of what.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +52,8 @@ impl Parameters {
     /// Small ones for a simulated driver, large ones for a GPU, where `POOL_CUDA_SCALE` multiplies
     /// the allocations.
     #[must_use]
-    pub fn usual(world: &World) -> Self {
-        if world.simulated().is_some() {
+    pub fn usual(is_simulated: bool) -> Self {
+        if is_simulated {
             return Self {
                 allocations: 3_000,
                 streams: 4,
@@ -107,8 +105,7 @@ pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
     let settings = config().limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
     let pool = CudaPool::new(device, settings).unwrap();
     let kernels = Kernels::load(pool.device());
-    let streams: Vec<_> =
-        (0..parameters.streams).map(|_| pool.create_stream().unwrap()).collect();
+    let streams: Vec<_> = (0..parameters.streams).map(|_| pool.create_stream().unwrap()).collect();
     let differences = counter(&pool, &streams[0]);
     streams[0].synchronize().unwrap();
     let run = Run {
@@ -125,7 +122,9 @@ pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
         let threads = (0..parameters.threads).map(|number| scope.spawn(move || run.thread(number)));
         // Joined, since the scope does not wait for what ends with a thread: its cache.
         let threads: Vec<_> = threads.collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     for stream in &streams {
         stream.synchronize().unwrap();
@@ -182,8 +181,9 @@ impl Run<'_> {
 
     /// A new buffer; if memory is short, older ones go.
     fn allocate(&self, random: &mut fastrand::Rng, kept: &mut Vec<Kept>) -> PoolBuffer<u8> {
-        let doublings = (self.parameters.largest_bytes as f64 / 64.0).log2();
-        let bytes = (64.0 * (random.f64() * doublings).exp2()) as usize;
+        // As many of each power of two.
+        let power = random.u32(6..self.parameters.largest_bytes.ilog2());
+        let bytes = random.usize(1 << power..2 << power);
         loop {
             match self.pool.alloc(bytes, self.stream(random)) {
                 Ok(buffer) => return buffer,
@@ -213,14 +213,18 @@ impl Run<'_> {
 }
 
 fn no_byte_of_any_buffer_is_touched_by_others(world: &World) {
-    let parameters = Parameters::usual(world);
+    let parameters = Parameters::usual(world.simulated().is_some());
     let figures = run(world.driver(), &parameters);
     println!("{figures:?}");
     assert_eq!(figures.differences, 0);
     assert!(figures.bytes_checked > parameters.allocations * 64);
 }
 
-extern "C" fn waits_for_nothing(_: *mut core::ffi::c_void, _: *mut core::ffi::c_void, _: u32) -> c_int {
+extern "C" fn waits_for_nothing(
+    _: *mut core::ffi::c_void,
+    _: *mut core::ffi::c_void,
+    _: u32,
+) -> c_int {
     0
 }
 
@@ -237,7 +241,7 @@ fn without_fences_bytes_are_touched(world: &World) {
         (c"cuEventQuery", event),
         (c"cuEventSynchronize", event),
     ]);
-    let usual = Parameters::usual(world);
+    let usual = Parameters::usual(world.simulated().is_some());
     let parameters = Parameters { allocations: usual.allocations / 10, ..usual };
     let figures = run(driver, &parameters);
     let violations = world.take_violations();

@@ -25,7 +25,7 @@ mod device;
 mod events;
 mod faults;
 mod graphs;
-pub(crate) mod integrity;
+pub mod integrity;
 mod kernels;
 mod movable;
 mod order;
@@ -35,7 +35,7 @@ mod raw;
 pub mod run;
 mod sources;
 mod streams;
-pub(crate) mod stress;
+pub mod stress;
 mod world;
 
 pub use bed::{Bed, Session, Simulated};

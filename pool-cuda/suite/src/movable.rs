@@ -5,7 +5,7 @@ use pool_cuda::{CudaPool, MovableBuffer};
 
 use crate::kernels::Kernels;
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, config, verify};
+use crate::world::{MIB, World, assert_marked, config, mark_of, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     what_is_moved_keeps_its_contents,
@@ -65,8 +65,7 @@ fn what_is_moved_keeps_its_contents(world: &World) {
 fn what_is_held_stays(world: &World) {
     let pool = moving_pool(world, 4);
     let stream = pool.create_stream().unwrap();
-    let [first, middle, last] =
-        [(); 3].map(|()| pool.alloc_movable::<u8>(MIB, &stream).unwrap());
+    let [first, middle, last] = [(); 3].map(|()| pool.alloc_movable::<u8>(MIB, &stream).unwrap());
     let fourth = pool.alloc_movable::<u8>(MIB, &stream).unwrap();
     drop((first, last));
     {
@@ -114,7 +113,7 @@ fn moves_follow_uses_on_other_streams(world: &World) {
     let mut random = fastrand::Rng::with_seed(5);
     let mut live: Vec<(MovableBuffer<u8>, u8)> = Vec::new();
     for round in 0..world.times(60, 400) {
-        let mark = (round % 250) as u8;
+        let mark = mark_of(round);
         let [home, user] = [(); 2].map(|()| *random.choice(&[&one, &other]).unwrap());
         let user = if round % 5 == 0 { &foreign } else { user };
         if live.len() > 4 || random.u8(..3) == 0 && !live.is_empty() {

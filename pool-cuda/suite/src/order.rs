@@ -7,7 +7,7 @@ use pool_cuda::{CudaPool, PoolBuffer, PoolStream};
 
 use crate::kernels::Kernels;
 use crate::run::Test;
-use crate::world::{KIB, MIB, World, assert_marked, contents, counter};
+use crate::world::{KIB, MIB, World, assert_marked, contents, counter, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     writes_and_reads_follow_each_other,
@@ -154,7 +154,7 @@ fn reuse(world: &World, pool: &CudaPool, bytes: usize, live: usize) {
     let mut kept = Vec::new();
     for round in 0..world.times(60, 300) {
         let [home, writer, reader] = [(); 3].map(|()| random.choice(&all).unwrap());
-        let mark = (round % 250) as u8 + 1;
+        let mark = mark_of(round) + 1;
         if kept.len() == live {
             kept.swap_remove(random.usize(..live));
         }

@@ -78,8 +78,7 @@ fn the_host_waits_for_what_it_reads_and_writes(world: &World) {
 fn copies_of_one_buffer_follow_each_other(world: &World) {
     let Both { pool, staging, kernels } = Both::new(world, 4 * MIB);
     let [one, other] = [(); 2].map(|()| pool.create_stream().unwrap());
-    let [mut first, mut second, mut third] =
-        [(); 3].map(|()| pool.alloc::<u8>(MIB, &one).unwrap());
+    let [mut first, mut second, mut third] = [(); 3].map(|()| pool.alloc::<u8>(MIB, &one).unwrap());
     let mut host = staging.alloc::<u8>(MIB).unwrap();
     for mark in 1..5 {
         world.slow(&kernels, &one);

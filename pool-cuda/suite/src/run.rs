@@ -1,6 +1,7 @@
 //! The list of tests, and how it is run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};

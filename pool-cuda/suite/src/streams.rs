@@ -8,7 +8,7 @@ use pool_cuda::{CudaPool, PoolStream};
 use crate::kernels::Kernels;
 use crate::raw::{Kind, OwnStream, is_busy};
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, contents};
+use crate::world::{MIB, World, assert_marked, contents, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     a_pools_stream_is_not_ordered_with_the_legacy_one,
@@ -207,7 +207,7 @@ fn many_streams_come_and_go(world: &World) {
     let kernels = Kernels::load(pool.device());
     for round in 0..world.times(60, 500) {
         let stream = pool.create_stream().unwrap();
-        let mark = (round % 200) as u8;
+        let mark = mark_of(round);
         let mut buffer = pool.alloc::<u8>(3 * MIB, &stream).unwrap();
         kernels.mark(buffer.on_mut(&stream).unwrap().slice(..MIB).unwrap(), mark, 1000);
         drop((stream, buffer));

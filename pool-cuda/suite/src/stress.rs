@@ -36,11 +36,11 @@ pub fn run(pool: &CudaPool, threads: u64, allocations: u64) -> Figures {
     let streams: Vec<_> = (0..threads).map(|_| pool.create_stream().unwrap()).collect();
     let start = Instant::now();
     thread::scope(|scope| {
-        let threads = (0..threads).map(|number| {
+        let threads = (0..).zip(&streams).map(|(number, stream)| {
             let streams = &streams;
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(number);
-                let own = &streams[number as usize];
+                let own = stream;
                 let mut live: Vec<PoolBuffer<u8>> = Vec::with_capacity(64);
                 for _ in 0..allocations {
                     let bytes = match random.u8(..100) {
@@ -62,7 +62,9 @@ pub fn run(pool: &CudaPool, threads: u64, allocations: u64) -> Figures {
         });
         // Joined, since the scope does not wait for what ends with a thread: its cache.
         let threads: Vec<_> = threads.collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     let time = start.elapsed();
     let stats = pool.stats();

@@ -1,6 +1,6 @@
 //! What a test works with.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_void};
 
 use pool_core::PoolConfig;
 use pool_core::policy::Growth;
@@ -149,5 +149,7 @@ pub(crate) fn assert_marked(bytes: &[u8], mark: u8) {
     assert_eq!(wrong, 0, "of {} bytes are not {mark}", bytes.len());
 }
 
-/// The code of a call that failed.
-pub(crate) type Code = c_int;
+/// A mark that goes with a number.
+pub(crate) fn mark_of(number: usize) -> u8 {
+    u8::try_from(number % 251).unwrap_or(0)
+}

@@ -33,7 +33,7 @@ fn p036_the_end_of_one_devices_pool_is_nothing_to_the_other(world: &World) {
     let second = pool_on(world, 1);
     let there = second.create_stream().unwrap();
     let other = second.alloc_from(&[2_u8; 1000], &there).unwrap();
-    let again = first.alloc_from(&[3_u8; 100 * MIB / 64], &stream).unwrap();
+    let again = first.alloc_from(&vec![3_u8; MIB], &stream).unwrap();
     assert_eq!(contents(&other, &there), [2; 1000]);
     drop((other, there, second));
     assert_eq!(contents(&buffer, &stream), [1; 1000]);
@@ -91,11 +91,14 @@ fn p051_a_trim_is_about_its_own_device(world: &World) {
     set_current_context(ptr::null_mut());
 }
 
+/// A buffer, and perhaps its stream.
+type Owned = (PoolBuffer<u8>, Option<PoolStream>);
+
 fn p078_buffers_of_all_devices_end_wherever_they_are_dropped(world: &World) {
     let contexts = [0, 1].map(Primary::retain);
     for current in [ptr::null_mut(), contexts[0].context, contexts[1].context] {
         for fails in [false, true] {
-            let make = || -> Result<Vec<(PoolBuffer<u8>, Option<PoolStream>)>, pool_cuda::Error> {
+            let make = || -> Result<Vec<Owned>, pool_cuda::Error> {
                 let mut buffers = Vec::new();
                 for ordinal in [0, 1, 0, 1, 1, 0] {
                     set_current_context(contexts[ordinal as usize].context);

@@ -21,11 +21,11 @@ fn p006_a_handle_that_is_given_again_names_another_stream(world: &World) {
     for round in 0..rounds {
         let own = OwnStream::create(pool.device(), Kind::NonBlocking);
         handles.insert(own.raw);
-        // SAFETY: the stream is ended by its owner, or outlives what is adopted.
         let (stream, keeper) = if round % 2 == 0 {
+            // SAFETY: the stream is ended by its owner.
             (unsafe { pool.adopt_raw(own.raw, own) }.unwrap(), None)
         } else {
-            // SAFETY: as above.
+            // SAFETY: the stream outlives what is adopted.
             (unsafe { pool.adopt_raw(own.raw, ()) }.unwrap(), Some(own))
         };
         let mut buffer = pool.alloc::<u8>(MIB, &stream).unwrap();

@@ -1,7 +1,8 @@
 //! The end of pools, streams, contexts, and of a device that fails for good. (P034, the end of the
 //! process, is in `child`.)
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::thread;
 
 use pool_core::PoolError;
@@ -133,7 +134,10 @@ fn p075_a_drop_survives_earlier_failures(world: &World) {
                 break error;
             }
         };
-        assert!(matches!(error.pool(), Some(PoolError::Poisoned | PoolError::Device(_))), "{error}");
+        assert!(
+            matches!(error.pool(), Some(PoolError::Poisoned | PoolError::Device(_))),
+            "{error}"
+        );
         let error = pool.alloc::<u8>(100 * MIB, &one).unwrap_err();
         assert!(matches!(error.pool(), Some(PoolError::Poisoned)), "{error}");
         verify(&pool);
