@@ -36,6 +36,7 @@ mod lease;
 mod pool;
 mod process;
 mod sys;
+mod threads;
 
 pub use device::{
     ArenaSource, ContextGuard, CudaDevice, CudaFence, CudaRange, CudaStream, EventCounts,
@@ -47,3 +48,4 @@ pub use pool::{
     PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
 };
 pub use pool_core;
+pub use threads::CudaThreads;
