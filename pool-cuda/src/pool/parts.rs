@@ -50,7 +50,6 @@ impl Parts {
     #[inline]
     fn hit(&self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
         if let Name::Known(id) | Name::Lasting(id) = name
-            && process::is_usable()
             && let Some(block) = self.core.hit_on(id, size_bytes)
         {
             // The device has addresses.
