@@ -18,7 +18,7 @@ static STATE: AtomicU8 = AtomicU8::new(USABLE);
 /// the child does not have.
 extern "C" fn in_child() {
     STATE.store(FORKED, Ordering::Relaxed);
-    // pool_core::threads::leave_caches();
+    pool_core::sync::leave_locks();
 }
 
 /// Marks the end of the process: the driver's own handlers run after this one.

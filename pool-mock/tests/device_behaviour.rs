@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 use pool_mock::device::{
-    Access, Fault, Pacing, SimConfig, SimDevice, SimError, StreamKind, Violation,
+    Access, Action, Fault, Pacing, SimConfig, SimDevice, SimError, StreamKind, Violation,
 };
 
 type Outcome = Result<(), Box<dyn core::error::Error>>;
@@ -69,7 +69,9 @@ fn pages_come_and_go_whole() -> Outcome {
 
     device.decommit(&range, PAGE, &pages)?;
     let violations = device.take_violations();
-    let [Violation::TakenInUse { call: Call::Decommit, .. }] = violations.as_slice() else {
+    let [Violation::TakenInUse { action: Action::Call(Call::Decommit), .. }] =
+        violations.as_slice()
+    else {
         panic!("{violations:?}")
     };
     assert_eq!((device.balance().bytes, device.balance().pages), (0, 0));

@@ -220,6 +220,34 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.inner.allocate_slowly(&on, &request, None, None)
     }
 
+    /// What [`allocate_on`](Self::allocate_on) serves at the first look, on a stream that the pool
+    /// knows; `None` if that has to look further. For bindings that keep what follows out of the way
+    /// of a hit.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig, Request};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let request = Request::new(4096);
+    /// assert_eq!(pool.hit_on(stream, &request), None, "the pool has no memory yet");
+    /// let block = pool.allocate_on(stream, request)?;
+    /// pool.free_on(stream, block.handle())?;
+    /// assert!(pool.hit_on(stream, &request).is_some());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    pub fn hit_on(&self, stream: StreamId, request: &Request) -> Option<Block> {
+        if !self.inner.is_quiet() || !self.inner.knows(stream) {
+            return None;
+        }
+        let block = self.inner.shared.hit_in(Owner(stream.space), request)?;
+        Some(block.block(self.inner.shared.shape()))
+    }
+
     /// Serves a request that is charged to a tag until the block is freed.
     ///
     /// # Errors

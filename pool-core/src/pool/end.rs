@@ -7,13 +7,19 @@ use super::fence::Shared;
 use super::inner::Inner;
 use super::sabotage::ENDS_EARLY;
 use crate::device::{Call, Device};
+use crate::sync::is_left;
 use crate::threads::Threads;
 
 impl<D: Device, T: Threads> Drop for Inner<D, T> {
     /// Waits for all work of the device and gives everything back. Without a call if the device is
     /// gone for good, or the process ends; then, and if it cannot be waited for, as during a
-    /// capture, the arenas stay the device's.
+    /// capture, the arenas stay the device's. Without a lock, too, when the process ends, or is a
+    /// forked child: another thread may have been stopped in the midst of anything.
     fn drop(&mut self) {
+        if is_left() || !self.device.is_alive() {
+            core::mem::forget(self.seat.take());
+            return;
+        }
         let (streams, ranges) = self.with_books(|books| {
             let own = books.streams.values().filter(|known| known.own);
             let streams: Vec<D::Stream> = own.map(|known| known.handle.clone()).collect();

@@ -9,6 +9,7 @@ use super::Pool;
 use super::error::PoolError;
 use super::inner::Inner;
 use crate::device::Device;
+use crate::sync::is_left;
 use crate::threads::DefaultThreads;
 
 /// A thread that [ticks](Pool::tick) for a pool, so that growth ahead of need, and what goes back
@@ -91,6 +92,11 @@ fn keep_up<D: Device>(
 
 impl Drop for Keeper {
     fn drop(&mut self) {
+        if is_left() {
+            // The thread is the parent's.
+            core::mem::forget(self.thread.take());
+            return;
+        }
         let (ended, woken) = &*self.ended;
         *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         woken.notify_all();

@@ -8,6 +8,7 @@
 //! | `--cfg shuttle` | shuttle's | shuttle's |
 
 mod counter;
+mod left;
 mod lock;
 #[cfg(any(feature = "locked-words", not(target_has_atomic = "64")))]
 mod locked;
@@ -38,6 +39,8 @@ pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use spin::Once;
 
 pub(crate) use counter::Counter;
+pub(crate) use left::is_left;
+pub use left::leave_locks;
 pub use lock::Lock;
 #[cfg(any(loom, shuttle))]
 pub use modelled::Modelled;

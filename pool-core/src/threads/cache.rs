@@ -13,7 +13,7 @@ use super::sabotage::{CACHES_ELSEWHERE, FORGETS_END};
 use super::stock::{Blocks, SETS, Stock};
 use super::word::Giver;
 use crate::range::{AllocError, Block, Handle, HandleError, Need, Request, Shape, Slot};
-use crate::sync::Lock;
+use crate::sync::{Lock, is_left};
 
 /// The first blocks of a class that a cache keeps; twice as many each time that this proves too
 /// few, up to the class's depth. A refill brings half of it.
@@ -683,6 +683,9 @@ impl<T: Threads> More for Batch<'_, T> {
 
 impl<T: Threads> Drop for Cache<T> {
     fn drop(&mut self) {
+        if is_left() {
+            return;
+        }
         if !FORGETS_END {
             self.flush();
         }

@@ -64,12 +64,14 @@ pub struct RawBuffer {
 }
 
 /// The bytes of so many elements.
+#[inline]
 pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
     let element_bytes = size_of::<T>();
     len.checked_mul(element_bytes).ok_or(Error::TooLarge { len, element_bytes })
 }
 
 /// What to ask a pool for: something even for no elements, so that every buffer has an address.
+#[inline]
 pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
     let request = Request::new(bytes_of::<T>(len)?.max(1) as u64);
     // Each block is aligned to a granule of 256 bytes.
@@ -81,21 +83,37 @@ pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
 }
 
 impl<T: Pod> PoolBuffer<T> {
+    #[inline]
     pub(super) fn new(len: usize, stream: &PoolStream) -> Result<Self, Error> {
-        let (handle, address) = stream.parts().take(stream, request_of::<T>(len)?)?;
+        let request = request_of::<T>(len)?;
+        let (handle, address) = match stream.parts().hit(stream, &request) {
+            (Some(handle), address) => (handle, address),
+            (None, _) => return Self::new_slowly(len, stream, request),
+        };
+        Ok(Self::of(handle, address, len, stream))
+    }
+
+    #[cold]
+    fn new_slowly(len: usize, stream: &PoolStream, request: Request) -> Result<Self, Error> {
+        let (handle, address) = stream.parts().take(stream, request)?;
         // From here on a failure gives the memory back.
-        let mut buffer = Self {
+        let mut buffer = Self::of(handle, address, len, stream);
+        if stream.is_per_thread() {
+            buffer.travels = Travels::from(stream)?;
+        }
+        Ok(buffer)
+    }
+
+    #[inline]
+    fn of(handle: Handle, address: u64, len: usize, stream: &PoolStream) -> Self {
+        Self {
             stream: stream.clone(),
             handle,
             address,
             len,
             travels: Travels::default(),
             elements: PhantomData,
-        };
-        if stream.is_per_thread() {
-            buffer.travels = Travels::from(stream)?;
         }
-        Ok(buffer)
     }
 }
 

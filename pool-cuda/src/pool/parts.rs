@@ -35,7 +35,22 @@ impl Parts {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Memory for a buffer on a stream of this pool: its handle and its address.
+    /// Memory that is there at the first look for a buffer on a stream of this pool: its handle and
+    /// its address, in registers.
+    #[inline(never)]
+    pub(super) fn hit(&self, stream: &PoolStream, request: &Request) -> (Option<Handle>, u64) {
+        if let Name::Known(id) | Name::Lasting(id) = stream.name()
+            && process::is_usable()
+            && let Some(block) = self.core.hit_on(id, request)
+        {
+            // The device has addresses.
+            return (Some(block.handle()), self.core.address(&block).unwrap_or_default());
+        }
+        (None, 0)
+    }
+
+    /// Memory for a buffer on a stream of this pool, after more than one look.
+    #[inline(never)]
     pub(super) fn take(
         &self,
         stream: &PoolStream,
@@ -46,15 +61,13 @@ impl Parts {
             Name::Known(id) | Name::Lasting(id) => self.core.allocate_on(id, request),
             Name::PerThread => self.core.allocate_on(&CudaStream::PER_THREAD, request),
         };
-        match block {
-            // The device has addresses.
-            Ok(block) => Ok((block.handle(), self.core.address(&block).unwrap_or_default())),
-            Err(error) => Err(boxed(error)),
-        }
+        let block = block?;
+        Ok((block.handle(), self.core.address(&block).unwrap_or_default()))
     }
 
     /// Takes a buffer's memory back, behind what is queued on a stream of this pool. It serves
     /// again whatever fails.
+    #[inline(never)]
     pub(super) fn give_back(&self, stream: &PoolStream, handle: Handle) {
         let freed = match stream.name() {
             Name::Known(id) | Name::Lasting(id) => self.core.free_on(id, handle),
@@ -74,11 +87,6 @@ impl Parts {
         }
         self.note(error.into());
     }
-}
-
-#[cold]
-fn boxed(error: PoolError<CudaError>) -> Error {
-    error.into()
 }
 
 /// The error of a call of the device that was made without the pool.

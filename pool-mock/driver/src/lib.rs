@@ -1,9 +1,11 @@
 //! A CUDA driver that exists only in memory, for the tests of pool-cuda.
 //!
-//! It defines the `cu*` functions that pool-cuda uses (by the names that the real library
-//! exports, so that code linked to the driver finds them here too) over [two devices](DEVICES).
-//! It checks what it is told, keeps account of what is retained, and fails the call it is told
-//! to fail. A package of its own, so that only a test that names it has these symbols in it.
+//! It defines the `cu*` functions that pool-cuda and cust use (by the names that the real library
+//! exports, so that code linked to the driver finds them here too) over simulated devices of
+//! [`pool_mock::device`]: work is queued and runs late, memory has bytes, and whatever would be
+//! undefined on a real device is noted as a violation. It checks what it is told, keeps account
+//! of what exists, and fails the call it is told to fail. A package of its own, so that only a
+//! test that names it has these symbols in it.
 //!
 //! ```
 //! use pool_mock_driver::{Simulation, code, cuDeviceGetCount, cuInit};
@@ -16,12 +18,91 @@
 //! assert_eq!(codes, [code::SUCCESS, code::NO_DEVICE]);
 //! assert_eq!(simulation.calls(), ["cuInit", "cuDeviceGetCount"]);
 //! ```
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `call` | what every call goes through |
+//! | `info`, `context`, `streams`, `events`, `capture` | the functions of these |
+//! | `memory`, `driver_pools`, `virtual_memory` | the functions that give and take memory |
+//! | `copies`, `fills`, `modules` | the functions that queue work on it |
+//! | `kernels`, `ptx` | what kernels do, and which a text has |
+//! | `space`, `bytes` | which memory is behind an address; what is in it |
+//! | `state` | what the driver remembers, under one lock |
+//! | `simulation`, `balance`, `devices` | a test's hold on it, what exists, what devices there are |
+//! | `log`, `late` | calls that were made, that fail, or that come too late |
+//! | `code` | result codes |
 
+mod balance;
+mod bytes;
+mod call;
+mod capture;
 pub mod code;
+mod context;
+mod copies;
 mod devices;
-mod functions;
+mod driver_pools;
+mod events;
+mod fills;
+mod info;
+mod kernels;
+mod late;
+mod log;
+mod memory;
+mod modules;
+mod ptx;
 mod simulation;
+mod space;
+mod state;
+mod streams;
+mod virtual_memory;
 
-pub use devices::{DEVICES, SimulatedDevice};
-pub use functions::*;
+use core::ffi::{CStr, c_void};
+use core::ptr;
+
+pub use balance::Balance;
+pub use call::Handle;
+pub use capture::*;
+pub use context::*;
+pub use copies::*;
+pub use devices::{DEVICES, SimulatedDevice, SimulatedDevices};
+pub use driver_pools::*;
+pub use events::*;
+pub use fills::*;
+pub use info::*;
+pub use kernels::{KernelMemory, KernelWork, Launch};
+pub use memory::*;
+pub use modules::*;
 pub use simulation::Simulation;
+pub use streams::*;
+pub use virtual_memory::*;
+
+/// Finds a function by its name, as the system's loader does in the real library; null for a name
+/// that is not there, or that this simulation is [without](SimulatedDevices::without).
+///
+/// # Example
+///
+/// ```
+/// assert!(!pool_mock_driver::symbol(c"cuInit").is_null());
+/// assert!(pool_mock_driver::symbol(c"cuNoSuchThing").is_null());
+/// ```
+#[must_use]
+pub fn symbol(name: &CStr) -> *const c_void {
+    let Ok(name) = name.to_str() else { return ptr::null() };
+    if state::lock().config.missing.contains(&name) {
+        return ptr::null();
+    }
+    let finders = [
+        info::find,
+        context::find,
+        streams::find,
+        events::find,
+        capture::find,
+        memory::find,
+        driver_pools::find,
+        virtual_memory::find,
+        copies::find,
+        fills::find,
+        modules::find,
+    ];
+    finders.iter().find_map(|look| look(name)).unwrap_or(ptr::null())
+}

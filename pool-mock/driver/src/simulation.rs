@@ -1,67 +1,19 @@
-//! What the simulated driver remembers, and a test's hold on it.
+//! A test's hold on the driver.
 
-use core::cell::RefCell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pool_mock::device::{CaptureMode, SimDevice, SimStream};
+
+use crate::balance::Balance;
+use crate::call::{Handle, key};
 use crate::code;
-use crate::devices::{DEVICES, number, ordinal};
+use crate::context::with_stack;
+use crate::devices::SimulatedDevices;
+use crate::kernels::{KernelWork, Launch};
+use crate::late;
+use crate::state::{lock, restart};
 
-/// The state of the driver in this process.
-pub(crate) struct State {
-    pub(crate) initialized: bool,
-    pub(crate) retained: [u32; DEVICES.len()],
-    calls: Vec<&'static str>,
-    faults: Vec<(usize, i32)>,
-}
-
-impl State {
-    const FRESH: Self = Self {
-        initialized: false,
-        retained: [0; DEVICES.len()],
-        calls: Vec::new(),
-        faults: Vec::new(),
-    };
-
-    /// Refuses what may not come before `cuInit`.
-    pub(crate) fn initialized(&self) -> Result<(), i32> {
-        if self.initialized { Ok(()) } else { Err(code::NOT_INITIALIZED) }
-    }
-
-    /// The ordinal of a device that a call names by its number.
-    pub(crate) fn device(&self, number: i32) -> Result<usize, i32> {
-        self.initialized()?;
-        ordinal(number)
-    }
-}
-
-static STATE: Mutex<State> = Mutex::new(State::FRESH);
 static ONE_TEST: Mutex<()> = Mutex::new(());
-
-thread_local! {
-    /// The current contexts of this thread by their devices' ordinals, the newest last.
-    static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A test that failed leaves its state behind; the next one starts afresh anyway.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs one call of the driver: notes it, fails it if it is told to, else does its work.
-pub(crate) fn call(
-    name: &'static str,
-    work: impl FnOnce(&mut State, &mut Vec<usize>) -> Result<(), i32>,
-) -> i32 {
-    let mut state = lock(&STATE);
-    let index = state.calls.len();
-    state.calls.push(name);
-    let fault = state.faults.iter().find(|&&(at, _)| at == index).map(|&(_, code)| code);
-    let result = match fault {
-        Some(code) => Err(code),
-        None => CONTEXTS.with_borrow_mut(|contexts| work(&mut state, contexts)),
-    };
-    result.err().unwrap_or(code::SUCCESS)
-}
 
 /// The driver in the hands of one test: fresh at the start, and no other test's until the end.
 #[derive(Debug)]
@@ -80,10 +32,49 @@ impl Simulation {
     /// assert!(simulation.calls().is_empty());
     /// ```
     pub fn start() -> Self {
-        let one_test = lock(&ONE_TEST);
-        *lock(&STATE) = State::FRESH;
-        CONTEXTS.with_borrow_mut(Vec::clear);
+        Self::start_with(SimulatedDevices::new())
+    }
+
+    /// As [`start`](Self::start), with other devices.
+    pub fn start_with(devices: SimulatedDevices) -> Self {
+        // A test that failed leaves the driver as it is; this one starts afresh anyway.
+        let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+        late::start();
+        restart(devices);
+        SimDevice::exchange_capture_mode(CaptureMode::Global);
         Self { _one_test: one_test }
+    }
+
+    /// The simulated device behind a device of the driver, and its primary context: when work
+    /// runs, and what must not have happened. (All devices of a simulation are one world.)
+    ///
+    /// # Panics
+    ///
+    /// There is no such device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::Pacing;
+    ///
+    /// let simulation = pool_mock_driver::Simulation::start();
+    /// simulation.device(0).set_pacing(Pacing::Idle);
+    /// simulation.device(1).assert_clean();
+    /// ```
+    #[must_use]
+    pub fn device(&self, ordinal: usize) -> SimDevice {
+        lock().devices[ordinal].sim.clone()
+    }
+
+    /// The simulated stream that a handle means, to hold it and let it go. Of a default stream
+    /// this is the first device's.
+    #[must_use]
+    pub fn stream(&self, stream: Handle) -> SimStream {
+        let state = lock();
+        let key = key(stream);
+        let context = state.streams.get(&key).and_then(|known| state.live(known.context).ok());
+        let device = context.map_or(&state.devices[0].sim, |context| &context.device);
+        device.stream_with_key(key)
     }
 
     /// Lets the call with this index (from 0, since the start) do nothing but answer `code`.
@@ -99,7 +90,52 @@ impl Simulation {
     /// assert_eq!(unsafe { [cuInit(0), cuInit(0)] }, [999, 0]);
     /// ```
     pub fn fail_call(&self, index: usize, code: i32) {
-        lock(&STATE).faults.push((index, code));
+        lock().log.fail_at(index, code);
+    }
+
+    /// Lets the next calls of a function do nothing but answer `code`, so many of them.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// simulation.fail_next("cuInit", 2, 999);
+    /// // SAFETY: no pointers.
+    /// assert_eq!(unsafe { [cuInit(0), cuInit(0), cuInit(0)] }, [999, 999, 0]);
+    /// assert_eq!(simulation.count("cuInit"), 3);
+    /// ```
+    pub fn fail_next(&self, name: &str, times: u64, code: i32) {
+        lock().log.fail_next(name, times, code);
+    }
+
+    /// Lets every call on a device answer that a kernel has used an address that it may not.
+    ///
+    /// # Panics
+    ///
+    /// There is no such device.
+    pub fn make_fatal(&self, ordinal: usize) {
+        lock().devices[ordinal].fatal = Some(code::ILLEGAL_ADDRESS);
+    }
+
+    /// The process ends now: every call is a violation, and answers that the driver is gone.
+    pub fn exit(&self) {
+        late::exit();
+    }
+
+    /// The process is the child of a fork now: every call is a violation, and answers that the
+    /// driver is not started. In a real child that is so without this.
+    pub fn forked(&self) {
+        late::fork();
+    }
+
+    /// The calls that came after [`exit`](Self::exit), or in the child of a fork. A real child
+    /// finds them here, but not among its violations, whose lock another thread of its parent may
+    /// have held.
+    #[must_use]
+    pub fn late_calls(&self) -> Vec<&'static str> {
+        late::calls()
     }
 
     /// The calls so far, from all threads.
@@ -116,7 +152,49 @@ impl Simulation {
     /// ```
     #[must_use]
     pub fn calls(&self) -> Vec<&'static str> {
-        lock(&STATE).calls.clone()
+        lock().log.calls.clone()
+    }
+
+    /// How often a function was called.
+    #[must_use]
+    pub fn count(&self, name: &str) -> usize {
+        lock().log.calls.iter().filter(|&&call| call == name).count()
+    }
+
+    /// The calls that had to wait for queued work, each as often as it had to.
+    #[must_use]
+    pub fn waited(&self) -> Vec<&'static str> {
+        lock().log.waited.clone()
+    }
+
+    /// What exists in the driver.
+    #[must_use]
+    pub fn balance(&self) -> Balance {
+        Balance::of(&lock())
+    }
+
+    /// Says what the kernel of a name does. A function gets each launch, says which memory it
+    /// will use, and gives what runs when the stream comes there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::Access;
+    /// use pool_mock_driver::{KernelWork, Simulation};
+    ///
+    /// let simulation = Simulation::start();
+    /// // __global__ void increment(uint64_t* number)
+    /// simulation.define_kernel("increment", |launch| {
+    ///     let number = launch.number(0);
+    ///     KernelWork::new(move |memory| memory.add(number, 1)).using(number, 8, Access::Update)
+    /// });
+    /// ```
+    pub fn define_kernel(
+        &self,
+        name: &str,
+        kernel: impl Fn(&Launch) -> KernelWork + Send + Sync + 'static,
+    ) {
+        lock().kernels.insert(name.to_owned(), Arc::new(kernel));
     }
 
     /// How often the primary context of a device is retained; `None` past the last device.
@@ -129,7 +207,9 @@ impl Simulation {
     /// ```
     #[must_use]
     pub fn retained(&self, ordinal: usize) -> Option<u32> {
-        lock(&STATE).retained.get(ordinal).copied()
+        let state = lock();
+        let primary = state.devices.get(ordinal)?.primary;
+        state.contexts.get(&primary).map(|context| context.references)
     }
 
     /// The ordinals of the devices whose contexts are on this thread's stack, the current last.
@@ -142,7 +222,10 @@ impl Simulation {
     /// ```
     #[must_use]
     pub fn contexts(&self) -> Vec<usize> {
-        CONTEXTS.with_borrow(Vec::clone)
+        let state = lock();
+        let stack = with_stack(state.epoch, |stack| stack.clone());
+        let known = stack.iter().filter_map(|context| state.contexts.get(context));
+        known.map(|context| context.ordinal).collect()
     }
 
     /// The driver's number for a device; `None` past the last.
@@ -156,6 +239,6 @@ impl Simulation {
     /// ```
     #[must_use]
     pub fn device_number(&self, device: i32) -> Option<i32> {
-        number(device).ok()
+        lock().config.number(device).ok()
     }
 }

@@ -22,6 +22,17 @@ pub enum CaptureMode {
     Relaxed,
 }
 
+/// Whether a stream is being captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CaptureStatus {
+    /// It is not.
+    None,
+    /// It is, into the capture with this number.
+    Active(u64),
+    /// It is, but the capture with this number is broken.
+    Broken(u64),
+}
+
 /// A graph that a capture made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GraphHandle {
@@ -200,7 +211,17 @@ impl State {
             let waits = stream.origin.is_blocking() && stream.name.device == device;
             stream.capture.filter(|_| waits)
         });
-        captured.map_or(Ok(()), |capture| Err(self.break_capture(capture, action)))
+        captured.map_or(Ok(()), |capture| {
+            self.break_capture(capture, action);
+            Err(SimError::ImplicitInCapture { capture })
+        })
+    }
+
+    /// Whether a stream is being captured.
+    pub(super) fn capture_status(&self, actor: Actor) -> CaptureStatus {
+        let Some(id) = self.stream(actor).capture else { return CaptureStatus::None };
+        let is_broken = self.captures.get(&id).is_none_or(|capture| capture.broken);
+        if is_broken { CaptureStatus::Broken(id) } else { CaptureStatus::Active(id) }
     }
 
     /// Whether a call that no capture allows may be made now.
@@ -208,9 +229,10 @@ impl State {
         if self.captures.is_empty() {
             return Ok(());
         }
-        let thread = thread::number();
+        let (thread, own_mode) = (thread::number(), thread::mode());
         let forbidding = self.captures.iter().filter(|(_, capture)| match capture.mode {
-            CaptureMode::Global => true,
+            _ if own_mode == CaptureMode::Relaxed => false,
+            CaptureMode::Global => own_mode == CaptureMode::Global || capture.thread == thread,
             CaptureMode::ThreadLocal => capture.thread == thread,
             CaptureMode::Relaxed => false,
         });

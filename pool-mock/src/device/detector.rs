@@ -25,6 +25,7 @@ pub(super) struct Past {
 struct Stretch {
     writes: Vec<Past>,
     reads: Vec<Past>,
+    updates: Vec<Past>,
 }
 
 /// The uses of a range.
@@ -46,18 +47,14 @@ impl Uses {
         let is_write = new.access == Access::Write;
         let mut kept = Vec::new();
         for (bytes, mut stretch) in self.map.take(new.bytes.clone()) {
-            let against_reads = stretch.reads.iter().filter(|_| is_write);
-            for past in stretch.writes.iter().chain(against_reads) {
+            for past in stretch.conflicting(new.access) {
                 let known = races.iter().any(|race| race.order == past.order);
                 if !known && matters(past) && !is_before(past) {
                     races.push(past.clone());
                 }
             }
-            stretch.reads.retain(|past| !is_before(past));
-            if is_write {
-                stretch.writes.retain(|past| !is_before(past));
-            }
-            if !is_write || !stretch.reads.is_empty() || !stretch.writes.is_empty() {
+            stretch.forget(new.access, &is_before);
+            if !is_write || !stretch.is_empty() {
                 kept.push((bytes, stretch));
             }
         }
@@ -81,7 +78,7 @@ impl Uses {
     ) -> Option<Past> {
         self.map
             .overlapping(bytes)
-            .flat_map(|(_, stretch)| stretch.writes.iter().chain(&stretch.reads))
+            .flat_map(|(_, stretch)| stretch.conflicting(Access::Write))
             .find(|past| !is_before(past))
             .cloned()
     }
@@ -98,6 +95,27 @@ impl Stretch {
         match access {
             Access::Read => &mut self.reads,
             Access::Write => &mut self.writes,
+            Access::Update => &mut self.updates,
         }
+    }
+
+    /// The uses that one of this kind has to be ordered with.
+    fn conflicting(&self, access: Access) -> impl Iterator<Item = &Past> {
+        let reads = self.reads.iter().filter(move |_| access != Access::Read);
+        let updates = self.updates.iter().filter(move |_| access != Access::Update);
+        self.writes.iter().chain(reads).chain(updates)
+    }
+
+    /// Forgets the uses that a new one of this kind is ordered after and stands for.
+    fn forget(&mut self, access: Access, is_before: impl Fn(&Past) -> bool) {
+        self.list(access).retain(|past| !is_before(past));
+        if access == Access::Write {
+            self.reads.retain(|past| !is_before(past));
+            self.updates.retain(|past| !is_before(past));
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty() && self.updates.is_empty()
     }
 }

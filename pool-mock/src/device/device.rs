@@ -118,7 +118,25 @@ impl SimDevice {
     /// ```
     #[must_use]
     pub fn peer(&self) -> Self {
-        let config = self.inner.config.clone();
+        self.peer_with(self.inner.config.clone())
+    }
+
+    /// Another device in the same world, of another kind. When work runs, and what is looked for,
+    /// is the same in the whole world, whatever this says.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::device::Device;
+    /// use pool_mock::device::{SimConfig, SimDevice};
+    ///
+    /// let first = SimDevice::new(SimConfig::new());
+    /// let small = first.peer_with(SimConfig::new().memory_bytes(1 << 20));
+    /// assert_eq!(small.memory()?.total_bytes, 1 << 20);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn peer_with(&self, config: SimConfig) -> Self {
         let world = Arc::clone(&self.inner.world);
         let number = world.lock().add_device(&config);
         Self { inner: Arc::new(Inner { world, number, config, hooks: Mutex::default() }) }
@@ -266,7 +284,11 @@ impl State {
     }
 
     /// Takes memory of a device.
-    fn take_memory(&mut self, device: u32, bytes: u64) -> core::result::Result<(), SimError> {
+    pub(super) fn take_memory(
+        &mut self,
+        device: u32,
+        bytes: u64,
+    ) -> core::result::Result<(), SimError> {
         let free_bytes = self.free_bytes(device);
         if bytes > free_bytes {
             return Err(SimError::OutOfMemory { asked_bytes: bytes, free_bytes });
@@ -295,10 +317,19 @@ impl State {
     }
 
     /// Notes that memory is taken from work that may still use it.
-    fn check_taken(&mut self, call: Call, range: u64, bytes: core::ops::Range<u64>) {
-        if let Some(pending) = self.pending(range, bytes) {
-            self.violate(Violation::TakenInUse { call, pending });
+    /// Says whether there is such work.
+    pub(super) fn check_taken(
+        &mut self,
+        action: Action,
+        range: u64,
+        bytes: core::ops::Range<u64>,
+    ) -> bool {
+        let pending = self.pending(range, bytes);
+        let is_used = pending.is_some();
+        if let Some(pending) = pending {
+            self.violate(Violation::TakenInUse { action, pending });
         }
+        is_used
     }
 }
 
@@ -334,7 +365,7 @@ impl Device for SimDevice {
                 .range_mut(self.inner.number, range, Call::Free)
                 .map(|known| (known.size_bytes, known.backed_bytes));
             let freed = freed.map(|(size_bytes, backed_bytes)| {
-                state.check_taken(Call::Free, range.id, 0..size_bytes);
+                state.check_taken(Action::Call(Call::Free), range.id, 0..size_bytes);
                 state.ranges.remove(&range.id);
                 state.device(self.inner.number).used_bytes -= backed_bytes;
             });
@@ -420,7 +451,7 @@ impl Device for SimDevice {
             let known = state.range_mut(number, range, Call::Decommit)?;
             let bytes = known.pages.get(&pages.id).filter(|bytes| bytes.start == offset_bytes);
             let bytes = bytes.cloned().ok_or(SimError::Unknown("pages"))?;
-            state.check_taken(Call::Decommit, range.id, bytes.clone());
+            state.check_taken(Action::Call(Call::Decommit), range.id, bytes.clone());
             let known = state.range_mut(number, range, Call::Decommit)?;
             known.pages.remove(&pages.id);
             known.committed.take(bytes.clone());

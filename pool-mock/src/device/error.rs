@@ -30,6 +30,10 @@ pub enum SimError {
     ShuttingDown,
     #[error("not allowed while capture {capture} is open, which this call has broken")]
     ForbiddenInCapture { capture: u64 },
+    #[error(
+        "work of the default stream that capture {capture} would have to have, and is broken by"
+    )]
+    ImplicitInCapture { capture: u64 },
     #[error("the fence was recorded in a capture")]
     CapturedFence,
     #[error("a captured stream cannot wait for what is outside of its capture")]

@@ -10,6 +10,8 @@
 //! | --- | --- |
 //! | `device` | [`SimDevice`]: what a pool calls |
 //! | `program` | what a program queues |
+//! | `host` | what a program's host asks and waits for |
+//! | `lent` | memory of the program's own, that is only looked after |
 //! | `control` | what a test sets and asks |
 //! | `config` | [`SimConfig`], [`Pacing`]: how a device is made |
 //! | `world` | the lock around the state; callbacks and hooks outside of it |
@@ -35,7 +37,9 @@ mod device;
 mod error;
 mod faults;
 mod fence;
+mod host;
 mod intervals;
+mod lent;
 mod memory;
 mod program;
 mod schedule;
@@ -46,7 +50,7 @@ mod violation;
 mod world;
 
 pub use calls::{CallCounts, CallRecord};
-pub use capture::{CaptureMode, GraphHandle};
+pub use capture::{CaptureMode, CaptureStatus, GraphHandle};
 pub use config::{Pacing, SimConfig};
 pub use control::Balance;
 pub use device::SimDevice;
@@ -54,5 +58,6 @@ pub use error::SimError;
 pub use faults::Fault;
 pub use fence::SimFence;
 pub use memory::{SimPages, SimRange};
+pub use program::TaskUse;
 pub use stream::{SimStream, StreamKind};
 pub use violation::{Access, Action, Owner, StreamName, Use, Violation};

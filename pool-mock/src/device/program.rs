@@ -1,25 +1,41 @@
 //! What a program does with a device: streams of its own, work on them, captures.
 
+use std::sync::Arc;
+
 use pool_core::device::Device as _;
 
-use super::capture::{CaptureMode, GraphHandle};
+use super::capture::{CaptureMode, CaptureStatus, GraphHandle};
 use super::clock::Actor;
 use super::device::SimDevice;
 use super::error::SimError;
 use super::fence::SimFence;
 use super::memory::SimRange;
-use super::schedule::Holds;
 use super::state::{Job, LEGACY, PER_THREAD, State, Wanted};
-use super::stream::{Origin, SimStream, StreamKind, Work};
+use super::stream::{Origin, SimStream, StreamKind, Task, Work};
 use super::thread;
 use super::violation::{Access, Action, Owner};
 
 /// What a program's calls give.
-type Result<T> = core::result::Result<T, SimError>;
+pub(super) type Result<T> = core::result::Result<T, SimError>;
+
+/// Bytes that a task uses: of which range, from where, how many, and how.
+pub type TaskUse = (SimRange, u64, u64, Access);
+
+/// A task as a stream has it.
+pub(super) fn task_job(uses: &[TaskUse], task: Task) -> Job {
+    let some = uses.iter().filter(|&&(_, _, size_bytes, _)| size_bytes > 0);
+    let wanted = some.map(|&(range, offset_bytes, size_bytes, access)| Wanted {
+        range: range.id,
+        bytes: offset_bytes..offset_bytes.saturating_add(size_bytes),
+        owner: None,
+        access,
+    });
+    Job::Task(wanted.collect(), task)
+}
 
 /// What a program does. None of this counts as a call of the pool's, nor fails on demand.
 impl SimDevice {
-    fn program<T>(
+    pub(super) fn program<T>(
         &self,
         name: &'static str,
         make: impl FnOnce(&mut State, Action) -> Result<(T, Option<Actor>)>,
@@ -154,6 +170,49 @@ impl SimDevice {
         })
     }
 
+    /// Queues a task that uses bytes of ranges, which nobody owns: any other use of them has to be
+    /// ordered with this one. If the stream is being captured, the task goes into the graph, and
+    /// runs at each launch. It runs on whichever thread runs the stream, with no lock of the
+    /// device held; it must not call the device, as a [callback](Self::queue_callback) must not.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue_use`](Self::queue_use).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use pool_core::device::Device;
+    /// use pool_mock::device::{Access, Pacing, SimConfig, SimDevice};
+    ///
+    /// let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    /// let (range, stream) = (device.allocate(4096)?, device.create_stream()?);
+    /// let log = Arc::new(Mutex::new(Vec::new()));
+    /// for word in ["first", "second"] {
+    ///     let log = Arc::clone(&log);
+    ///     let task = move || log.lock().unwrap().push(word);
+    ///     device.queue_task(stream, &[(range, 0, 4096, Access::Write)], Arc::new(task))?;
+    /// }
+    /// assert!(log.lock().unwrap().is_empty());
+    /// device.run_all();
+    /// assert_eq!(*log.lock().unwrap(), ["first", "second"]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn queue_task(
+        &self,
+        stream: SimStream,
+        uses: &[TaskUse],
+        task: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<()> {
+        self.program("queue_task", |state, action| {
+            let actor = state.resolve(stream, action)?;
+            state.place(actor, task_job(uses, task), action)?;
+            Ok(((), Some(actor)))
+        })
+    }
+
     /// A fence of the program's own. [`discard_fence`](Self::discard_fence) takes it back.
     ///
     /// # Errors
@@ -185,34 +244,6 @@ impl SimDevice {
     #[expect(clippy::needless_pass_by_value, reason = "there is no such fence any more")]
     pub fn discard_fence(&self, fence: SimFence) {
         self.lock().fences.remove(&fence.id);
-    }
-
-    /// The program waits for a fence.
-    ///
-    /// # Errors
-    ///
-    /// As [`queue_use`](Self::queue_use); or a capture forbids it, which this breaks.
-    pub fn host_wait(&self, fence: &SimFence) -> Result<()> {
-        let action = Action::Program("host_wait");
-        let mut state = self.lock();
-        state.check_device(self.inner.number, action)?;
-        state.check_captures(action)?;
-        let (at, clock) = state.real_place(fence.id, action)?;
-        state = self.inner.world.reach(state, at, Holds::Run);
-        state.see(at, &clock);
-        Ok(())
-    }
-
-    /// The program waits for all that is queued on a stream.
-    ///
-    /// # Errors
-    ///
-    /// As [`host_wait`](Self::host_wait).
-    pub fn host_wait_stream(&self, stream: SimStream) -> Result<()> {
-        let fence = self.queue_record(stream)?;
-        let waited = self.host_wait(&fence);
-        self.discard_fence(fence);
-        waited
     }
 
     /// Has a stream's work go into a graph, with the strictest mode.
@@ -269,6 +300,41 @@ impl SimDevice {
         })
     }
 
+    /// Whether a stream is being captured.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue_use`](Self::queue_use).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{CaptureStatus, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// assert_eq!(device.capture_status(stream)?, CaptureStatus::None);
+    /// let capture = device.begin_capture(stream)?;
+    /// assert_eq!(device.capture_status(stream)?, CaptureStatus::Active(capture));
+    /// device.spoil_capture(stream)?;
+    /// assert_eq!(device.capture_status(stream)?, CaptureStatus::Broken(capture));
+    /// # Ok::<(), pool_mock::device::SimError>(())
+    /// ```
+    pub fn capture_status(&self, stream: SimStream) -> Result<CaptureStatus> {
+        self.program("capture_status", |state, action| {
+            let actor = state.resolve(stream, action)?;
+            Ok((state.capture_status(actor), None))
+        })
+    }
+
+    /// Has captures of a laxer mode forbid the calling thread nothing, as if they were of the
+    /// laxer of both modes; gives what it was. A thread begins with
+    /// [`Global`](CaptureMode::Global), which forbids all that the captures say.
+    #[expect(clippy::must_use_candidate, reason = "it is for what it does")]
+    pub fn exchange_capture_mode(mode: CaptureMode) -> CaptureMode {
+        thread::exchange_mode(mode)
+    }
+
     /// Breaks the capture that a stream is in, as any mistake of the program's would.
     ///
     /// # Errors
@@ -306,6 +372,22 @@ impl SimDevice {
     pub fn drop_graph(&self, graph: GraphHandle) -> Result<()> {
         let removed = self.lock().graphs.remove(&graph.id);
         removed.map(drop).ok_or(SimError::Unknown("graph"))
+    }
+
+    /// The stream that a handle's value means, be there one or not.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// assert_eq!(device.stream_with_key(stream.key()), stream);
+    /// ```
+    #[must_use]
+    pub fn stream_with_key(&self, key: u64) -> SimStream {
+        SimStream { key, device: self.inner.number }
     }
 
     /// A number for an allocation that no other has.

@@ -87,6 +87,10 @@ impl State {
                 stream.busy = true;
                 return Some(callback);
             }
+            Work::Task(task) => {
+                stream.busy = true;
+                return Some(Box::new(move || task()));
+            }
             Work::Nothing => {}
             Work::Use(queued) => self.run_use(&queued),
             Work::Copy(copy) => self.run_copy(&copy.0, &copy.1),

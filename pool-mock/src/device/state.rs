@@ -1,5 +1,6 @@
 //! Everything that the devices of a world know, under one lock.
 
+use core::fmt;
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +15,7 @@ use super::error::SimError;
 use super::faults::Faults;
 use super::fence::{FenceState, Place};
 use super::memory::RangeState;
-use super::stream::{Item, Origin, SimStream, StreamState, Work};
+use super::stream::{Item, Origin, SimStream, StreamState, Task, Work};
 use super::thread;
 use super::violation::{Access, Action, Owner, StreamName, Use, Violation};
 
@@ -90,10 +91,21 @@ pub(super) struct Wanted {
 }
 
 /// Work that a stream runs or a graph keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Job {
     Use(Wanted),
     Copy(Wanted, Wanted),
+    Task(Vec<Wanted>, Task),
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Use(wanted) => f.debug_tuple("Use").field(wanted).finish(),
+            Self::Copy(from, to) => f.debug_tuple("Copy").field(from).field(to).finish(),
+            Self::Task(uses, _) => f.debug_tuple("Task").field(uses).finish_non_exhaustive(),
+        }
+    }
 }
 
 impl State {
@@ -321,8 +333,14 @@ impl State {
                 let (read, write) = (self.declare(at, from), self.declare(at, to));
                 Work::Copy(Box::new((read, write)))
             }
+            Job::Task(uses, task) => {
+                for wanted in uses {
+                    self.declare(at, wanted);
+                }
+                Work::Task(Task::clone(task))
+            }
         };
-        if self.marks
+        if (self.marks || matches!(work, Work::Task(_)))
             && let Some(item) = self.stream_mut(actor).queue.back_mut()
         {
             item.work = work;

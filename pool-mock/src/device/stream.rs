@@ -1,6 +1,7 @@
 //! Streams: their handles, and their queues.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::clock::{Actor, Clock, Point};
 use super::violation::{StreamName, Use};
@@ -67,6 +68,9 @@ impl Origin {
 /// What a program has a stream call.
 pub(super) type Callback = Box<dyn FnOnce() + Send>;
 
+/// What a program has a stream do, as often as a graph with it is launched.
+pub(super) type Task = Arc<dyn Fn() + Send + Sync>;
+
 /// What an item does when it runs.
 pub(super) enum Work {
     /// Nothing but being in order.
@@ -76,6 +80,7 @@ pub(super) enum Work {
     /// Bytes go from one place to another.
     Copy(Box<(Use, Use)>),
     Callback(Callback),
+    Task(Task),
 }
 
 /// One thing in a queue.

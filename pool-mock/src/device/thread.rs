@@ -3,9 +3,12 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::capture::CaptureMode;
+
 thread_local! {
     static NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+    static MODE: Cell<CaptureMode> = const { Cell::new(CaptureMode::Global) };
 }
 
 /// Numbers from here on are drawn; below are those that tests choose.
@@ -24,6 +27,16 @@ pub(super) fn number() -> u64 {
 pub(super) fn with_number<R>(number: u64, work: impl FnOnce() -> R) -> R {
     let _before = Restore { cell: &NUMBER, value: NUMBER.replace(Some(number)) };
     work()
+}
+
+/// What the calling thread has captures forbid it.
+pub(super) fn mode() -> CaptureMode {
+    MODE.get()
+}
+
+/// Changes it; gives what it was.
+pub(super) fn exchange_mode(mode: CaptureMode) -> CaptureMode {
+    MODE.replace(mode)
 }
 
 /// Whether the calling thread is inside a callback.

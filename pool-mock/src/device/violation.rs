@@ -31,6 +31,8 @@ pub enum Access {
     Read,
     /// Writes all of them.
     Write,
+    /// Changes them atomically: in any order with other updates, but not with reads and writes.
+    Update,
 }
 
 /// A stream in a report.
@@ -62,7 +64,8 @@ pub struct Use {
     pub order: u64,
     /// Where it was queued; for a graph, the chain of it.
     pub stream: StreamName,
-    /// Whose bytes they are by what the program declared. `None`: a copy that the pool made.
+    /// Whose bytes they are by what the program declared. `None`: a copy that the pool made, or
+    /// a [task](super::SimDevice::queue_task).
     pub owner: Option<Owner>,
     /// Whether it reads or writes.
     pub access: Access,
@@ -75,17 +78,18 @@ pub struct Use {
 impl fmt::Display for Use {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.access {
-            Access::Read => "read",
-            Access::Write => "write",
+            Access::Read => "a read",
+            Access::Write => "a write",
+            Access::Update => "an update",
         };
         write!(
             f,
-            "use {}, a {what} of bytes {}..{} of range {} on {} by ",
+            "use {}, {what} of bytes {}..{} of range {} on {} by ",
             self.order, self.bytes.start, self.bytes.end, self.range, self.stream
         )?;
         match self.owner {
             Some(owner) => owner.fmt(f),
-            None => f.write_str("a copy"),
+            None => f.write_str("a copy or a task"),
         }
     }
 }
@@ -153,7 +157,7 @@ pub enum Violation {
     /// Memory was taken away from work that may still use it.
     TakenInUse {
         /// The call that took it.
-        call: Call,
+        action: Action,
         /// The use that nothing orders before it.
         pending: Use,
     },
@@ -211,6 +215,8 @@ pub enum Violation {
         /// What it was.
         what: &'static str,
     },
+    /// What a layer above the device [found](super::SimDevice::report), in its own words.
+    Other(String),
 }
 
 impl Violation {
@@ -246,8 +252,8 @@ impl fmt::Display for Violation {
                     None => f.write_str(" written by nobody"),
                 }
             }
-            Self::TakenInUse { call, pending } => {
-                write!(f, "{call} took memory that nothing orders after {pending}")
+            Self::TakenInUse { action, pending } => {
+                write!(f, "{action} took memory that nothing orders after {pending}")
             }
             Self::Freed(queued) => write!(f, "the range was freed: {queued}"),
             Self::Outside(queued) => write!(f, "beyond the range's end: {queued}"),
@@ -271,6 +277,7 @@ impl fmt::Display for Violation {
             Self::AfterFatal(action) => write!(f, "{action} after a call had failed for good"),
             Self::Unsupported(call) => write!(f, "{call}, which the device does not have"),
             Self::Unknown { action, what } => write!(f, "{action}: no such {what}"),
+            Self::Other(words) => f.write_str(words),
         }
     }
 }

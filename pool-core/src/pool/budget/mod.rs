@@ -31,7 +31,7 @@ pub use share::{Share, ShareError};
 pub use stats::{BudgetStats, TenantStats};
 
 use crate::range::VerifyError;
-use crate::sync::Lock;
+use crate::sync::{Lock, is_left};
 use crate::threads::{DefaultThreads, Threads};
 use ledger::Ledger;
 
@@ -341,6 +341,9 @@ impl<T: Threads> Account for Member<T> {
 
 impl<T: Threads> Drop for Member<T> {
     fn drop(&mut self) {
+        if is_left() {
+            return;
+        }
         self.book.ledger.lock().leave(self.number);
     }
 }

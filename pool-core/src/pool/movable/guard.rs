@@ -10,7 +10,7 @@ use crate::pool::inner::Inner;
 use crate::pool::sources::joined_epoch;
 use crate::pool::stream::On;
 use crate::range::Block;
-use crate::sync::pause;
+use crate::sync::{is_left, pause};
 use crate::threads::Threads;
 
 /// Holds a [movable buffer](Movable) where it is; see [`Pool::guard`](crate::Pool::guard).
@@ -61,6 +61,9 @@ impl<D: Device, T: Threads> MovableGuard<'_, D, T> {
 
 impl<D: Device, T: Threads> Drop for MovableGuard<'_, D, T> {
     fn drop(&mut self) {
+        if is_left() {
+            return;
+        }
         self.inner.with_books(|books| {
             if let Some(entry) = books.movables.get_mut(self.movable) {
                 entry.guards = entry.guards.saturating_sub(1);

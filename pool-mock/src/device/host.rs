@@ -1,0 +1,203 @@
+//! What a program's host asks and waits for.
+
+use std::sync::Arc;
+
+use super::clock::{Actor, Clock, Point};
+use super::device::SimDevice;
+use super::fence::SimFence;
+use super::program::{Result, TaskUse, task_job};
+use super::schedule::Holds;
+use super::state::State;
+use super::stream::{Origin, SimStream, Work};
+use super::thread;
+use super::violation::Action;
+use super::world::Locked;
+
+/// What a program's host asks and waits for. A wait says whether there was anything to wait for.
+impl SimDevice {
+    /// The program waits for a fence; whether it had to.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue_use`](Self::queue_use); or a capture forbids it, which this breaks.
+    pub fn host_wait(&self, fence: &SimFence) -> Result<bool> {
+        let action = Action::Program("host_wait");
+        let mut state = self.lock();
+        state.check_device(self.inner.number, action)?;
+        state.check_captures(action)?;
+        let (at, clock) = state.real_place(fence.id, action)?;
+        Ok(self.wait_and_see(state, at, &clock))
+    }
+
+    /// The program waits for all that is queued on a stream; whether it had to.
+    ///
+    /// # Errors
+    ///
+    /// As [`host_wait`](Self::host_wait); or the stream is being captured, which this breaks.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{Pacing, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// device.queue_callback(stream, || println!("the stream came here"))?;
+    /// assert!(!device.query_stream(stream)?);
+    /// assert!(device.host_wait_stream(stream)?);
+    /// assert!(!device.host_wait_stream(stream)?, "there is nothing left to wait for");
+    /// # Ok::<(), pool_mock::device::SimError>(())
+    /// ```
+    pub fn host_wait_stream(&self, stream: SimStream) -> Result<bool> {
+        let action = Action::Program("host_wait_stream");
+        let mut state = self.lock();
+        state.check_device(self.inner.number, action)?;
+        let actor = state.resolve(stream, action)?;
+        let (at, clock) = state.end_for_host(actor, action)?;
+        Ok(self.wait_and_see(state, at, &clock))
+    }
+
+    /// The program waits for all that is queued on the device; whether it had to.
+    ///
+    /// # Errors
+    ///
+    /// As [`host_wait`](Self::host_wait).
+    pub fn host_wait_all(&self) -> Result<bool> {
+        let (number, action) = (self.inner.number, Action::Program("host_wait_all"));
+        let mut state = self.lock();
+        state.check_device(number, action)?;
+        state.check_captures(action)?;
+        let waited = state.ends(number).iter().any(|&(end, _)| !state.is_done(end));
+        drop(self.inner.world.synchronize(state, number));
+        Ok(waited)
+    }
+
+    /// Whether a fence's work is done, for the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`host_wait`](Self::host_wait).
+    pub fn query_fence(&self, fence: &SimFence) -> Result<bool> {
+        let action = Action::Program("query_fence");
+        let mut state = self.lock();
+        state.check_device(self.inner.number, action)?;
+        state.check_captures(action)?;
+        let mut state = self.inner.world.settle(state, None);
+        let (at, clock) = state.real_place(fence.id, action)?;
+        Ok(state.look(at, &clock))
+    }
+
+    /// Whether all that is queued on a stream is done, for the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`host_wait_stream`](Self::host_wait_stream).
+    pub fn query_stream(&self, stream: SimStream) -> Result<bool> {
+        let action = Action::Program("query_stream");
+        let mut state = self.lock();
+        state.check_device(self.inner.number, action)?;
+        let actor = state.resolve(stream, action)?;
+        let (at, clock) = state.end_for_host(actor, action)?;
+        let mut state = self.inner.world.settle(state, Some(actor));
+        Ok(state.look(at, &clock))
+    }
+
+    /// Queues a task and waits until it has run; whether the host had to wait for other work. No
+    /// moment is between the two: a task that was queued has run when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue_task`](Self::queue_task) and [`host_wait_stream`](Self::host_wait_stream); the
+    /// task then does not run.
+    pub fn run_task(
+        &self,
+        stream: SimStream,
+        uses: &[TaskUse],
+        task: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<bool> {
+        let action = Action::Program("run_task");
+        let mut state = self.lock();
+        state.check_device(self.inner.number, action)?;
+        let actor = state.resolve(stream, action)?;
+        state.check_queue(actor, action)?;
+        state.check_host(actor, action)?;
+        state.place(actor, task_job(uses, task), action)?;
+        let is_next = state.stream(actor).queue.len() == 1;
+        let waits = !is_next || state.ready().all(|ready| ready != actor);
+        let (at, clock) = (state.stream(actor).end(actor), state.stream(actor).clock.clone());
+        self.wait_and_see(state, at, &clock);
+        Ok(waits)
+    }
+
+    /// Says that a call that waits, allocates or frees is about to be made.
+    ///
+    /// # Errors
+    ///
+    /// A capture forbids it, which this breaks.
+    pub fn check_call(&self, name: &'static str) -> Result<()> {
+        self.lock().check_captures(Action::Program(name))
+    }
+
+    /// Says that something is about to be queued on a stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue_use`](Self::queue_use).
+    pub fn check_queue(&self, stream: SimStream, name: &'static str) -> Result<()> {
+        let mut state = self.lock();
+        let actor = state.resolve(stream, Action::Program(name))?;
+        state.check_queue(actor, Action::Program(name))
+    }
+
+    /// Whether any stream that the legacy default stream waits for is being captured.
+    #[must_use]
+    pub fn is_blocking_captured(&self) -> bool {
+        let state = self.lock();
+        let mut own = state.streams.iter().filter(|stream| stream.name.device == self.inner.number);
+        own.any(|stream| stream.origin.is_blocking() && stream.capture.is_some())
+    }
+
+    /// Whether the calling thread runs a callback or a task of a stream.
+    #[must_use]
+    pub fn is_in_callback() -> bool {
+        thread::is_in_callback()
+    }
+
+    /// Runs what a point needs, and has the host see it; whether anything was left to run.
+    fn wait_and_see<'a>(&'a self, state: Locked<'a>, at: Point, clock: &Clock) -> bool {
+        let waited = !state.is_done(at);
+        self.inner.world.reach(state, at, Holds::Run).see(at, clock);
+        waited
+    }
+}
+
+impl State {
+    /// Whether the host may wait for a stream.
+    fn check_host(&mut self, actor: Actor, action: Action) -> Result<()> {
+        if let Some(capture) = self.stream(actor).capture {
+            return Err(self.break_capture(capture, action));
+        }
+        self.check_captures(action)
+    }
+
+    /// Where a stream ends, for the host to wait for. Everything that the legacy default stream
+    /// waits for belongs to it.
+    fn end_for_host(&mut self, actor: Actor, action: Action) -> Result<(Point, Clock)> {
+        self.check_host(actor, action)?;
+        self.check_queue(actor, action)?;
+        if self.stream(actor).origin == Origin::Legacy {
+            self.submit(actor, Work::Nothing, Vec::new());
+        }
+        let stream = self.stream(actor);
+        Ok((stream.end(actor), stream.clock.clone()))
+    }
+
+    /// Whether a point is done; if so, the host has seen it.
+    fn look(&mut self, at: Point, clock: &Clock) -> bool {
+        let is_done = self.is_done(at);
+        if is_done {
+            self.see(at, clock);
+        }
+        is_done
+    }
+}
