@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pool_core::{
     Block, Device, Handle, Pool, PoolError, StreamId,
+    device::Failure,
     pool::{Arena, Location},
 };
 
@@ -119,14 +120,15 @@ impl Work<SimDevice> for Queued {
         let range = self.arena.range();
         device
             .queue_use(*stream, range, self.offset_bytes, self.size_bytes, self.owner, access)
-            .map_err(Stopped::Device)
+            .map_err(Failure::from)?;
+        Ok(())
     }
 
     fn order(device: &SimDevice, before: &SimStream, after: &SimStream) -> Result<(), Stopped> {
-        let fence = device.queue_record(*before).map_err(Stopped::Device)?;
+        let fence = device.queue_record(*before).map_err(Failure::from)?;
         let waited = device.queue_wait(*after, &fence);
         device.discard_fence(fence);
-        waited.map_err(Stopped::Device)
+        Ok(waited.map_err(Failure::from)?)
     }
 }
 
@@ -142,7 +144,7 @@ pub enum Stopped<E: Error + 'static = SimError> {
     Threads(#[from] std::io::Error),
     /// The device refused work.
     #[error("the device refuses work: {0}")]
-    Device(#[source] E),
+    Device(#[from] Failure<E>),
 }
 
 impl<'a> Pooled<'a, SimDevice, Queued> {
