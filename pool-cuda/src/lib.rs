@@ -32,6 +32,7 @@ mod cust;
 mod device;
 mod driver;
 mod error;
+mod lease;
 mod pool;
 mod process;
 mod sys;

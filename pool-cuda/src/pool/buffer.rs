@@ -9,8 +9,8 @@ use pool_core::{Handle, Request};
 
 use super::access::{DeviceMut, DeviceRef};
 use super::error::Error;
-use super::parts::Parts;
-use super::stream::PoolStream;
+use super::parts::{Lent, Parts};
+use super::stream::{Name, PoolStream};
 use super::travels::{Travels, Use, note_in_pool};
 use crate::process;
 
@@ -40,7 +40,9 @@ use crate::process;
 /// # Ok::<(), pool_cuda::Error>(())
 /// ```
 pub struct PoolBuffer<T> {
-    stream: PoolStream,
+    pool: Lent,
+    /// The stream that it was allocated on. It may be gone: then a fence is behind all its work.
+    home: Name,
     handle: Handle,
     address: u64,
     len: usize,
@@ -52,8 +54,8 @@ pub struct PoolBuffer<T> {
 #[derive(Debug)]
 #[must_use = "the memory is not freed by itself any more"]
 pub struct RawBuffer {
-    /// The stream that it was allocated on.
-    pub stream: PoolStream,
+    pool: Lent,
+    home: Name,
     /// Its block in the pool.
     pub handle: Handle,
     /// Its address on the device.
@@ -86,34 +88,30 @@ impl<T: Pod> PoolBuffer<T> {
     #[inline]
     pub(super) fn new(len: usize, stream: &PoolStream) -> Result<Self, Error> {
         let request = request_of::<T>(len)?;
-        let (handle, address) = match stream.parts().hit(stream, &request) {
-            (Some(handle), address) => (handle, address),
-            (None, _) => return Self::new_slowly(len, stream, request),
-        };
-        Ok(Self::of(handle, address, len, stream))
+        let (pool, home) = (stream.pool().lent(), stream.name());
+        // SAFETY: the stream is an owner.
+        match unsafe { pool.hit(home, &request) } {
+            (Some(handle), address) => Ok(Self::of(pool, home, handle, address, len)),
+            (None, _) => Self::new_slowly(len, stream, request),
+        }
     }
 
     #[cold]
     fn new_slowly(len: usize, stream: &PoolStream, request: Request) -> Result<Self, Error> {
-        let (handle, address) = stream.parts().take(stream, request)?;
+        let (pool, home) = (stream.pool().lent(), stream.name());
+        // SAFETY: the stream is an owner.
+        let (handle, address) = unsafe { pool.take(home, request) }?;
         // From here on a failure gives the memory back.
-        let mut buffer = Self::of(handle, address, len, stream);
-        if stream.is_per_thread() {
-            buffer.travels = Travels::from(stream)?;
-        }
+        let mut buffer = Self::of(pool, home, handle, address, len);
+        buffer.travels = Travels::from(stream)?;
         Ok(buffer)
     }
 
+    /// A buffer that is counted as out.
     #[inline]
-    fn of(handle: Handle, address: u64, len: usize, stream: &PoolStream) -> Self {
-        Self {
-            stream: stream.clone(),
-            handle,
-            address,
-            len,
-            travels: Travels::default(),
-            elements: PhantomData,
-        }
+    fn of(pool: Lent, home: Name, handle: Handle, address: u64, len: usize) -> Self {
+        let travels = Travels::default();
+        Self { pool, home, handle, address, len, travels, elements: PhantomData }
     }
 }
 
@@ -130,14 +128,16 @@ impl<T> PoolBuffer<T> {
         self.len == 0
     }
 
-    /// The stream that it was allocated on, and on which it is freed.
-    #[must_use]
-    pub fn stream(&self) -> &PoolStream {
-        &self.stream
+    #[inline]
+    fn parts(&self) -> &Parts {
+        // SAFETY: the buffer is counted as out.
+        unsafe { self.pool.get() }
     }
 
-    fn parts(&self) -> &Parts {
-        self.stream.parts()
+    /// Whether a use on a stream needs no note.
+    #[inline]
+    fn is_at_home(&self, stream: &PoolStream) -> bool {
+        self.travels.is_empty() && stream.name() == self.home && stream.pool().lent() == self.pool
     }
 
     /// To read it on a stream: behind the last write on another one, for which this stream waits.
@@ -159,7 +159,7 @@ impl<T> PoolBuffer<T> {
     /// See [`PoolBuffer`].
     #[inline]
     pub fn on<'b>(&'b self, stream: &'b PoolStream) -> Result<DeviceRef<'b, T>, Error> {
-        if !self.travels.is_at_home(&self.stream, stream) {
+        if !self.is_at_home(stream) {
             self.join(stream, Use::Read)?;
         }
         // SAFETY: it is the buffer's memory, which lives as long as the borrow, and the use is
@@ -183,7 +183,7 @@ impl<T> PoolBuffer<T> {
     /// See [`PoolBuffer`].
     #[inline]
     pub fn on_mut<'b>(&'b mut self, stream: &'b PoolStream) -> Result<DeviceMut<'b, T>, Error> {
-        if !self.travels.is_at_home(&self.stream, stream) {
+        if !self.is_at_home(stream) {
             self.join(stream, Use::Write)?;
         }
         // SAFETY: as in `on`, and nobody else has it.
@@ -194,7 +194,7 @@ impl<T> PoolBuffer<T> {
     fn join(&self, stream: &PoolStream, what: Use) -> Result<(), Error> {
         process::check()?;
         let note = note_in_pool(self.parts(), self.handle);
-        self.travels.join(self.parts(), &self.stream, stream, what, note)
+        self.travels.join(self.parts(), self.home, stream, what, note)
     }
 
     /// To use it on a stream that waits for nothing: the program orders the use. The free waits
@@ -264,8 +264,13 @@ impl<T> PoolBuffer<T> {
         let noted = note_in_pool(self.parts(), self.handle)(stream.named_to(self.parts()).on());
         if let Err(Error::Pool(error)) = noted {
             let this = self.into_raw();
-            let parts = this.stream.parts();
-            let _ = parts.core.free(this.handle);
+            // SAFETY: the buffer is out until it is counted, which is the last that is done with it.
+            unsafe {
+                let parts = this.pool.get();
+                let _ = parts.core.free(this.handle);
+                let ticket = parts.ticket();
+                this.pool.count(ticket);
+            }
             return Err(Error::Pool(error));
         }
         noted
@@ -294,8 +299,8 @@ impl<T> PoolBuffer<T> {
     pub fn into_raw(self) -> RawBuffer {
         let mut this = ManuallyDrop::new(self);
         RawBuffer {
-            // SAFETY: `this` is not used again, and not dropped.
-            stream: unsafe { core::ptr::read(&raw const this.stream) },
+            pool: this.pool,
+            home: this.home,
             handle: this.handle,
             address: this.address,
             len: this.len,
@@ -315,8 +320,8 @@ impl<T> PoolBuffer<T> {
     /// See [`into_raw`](Self::into_raw).
     #[must_use]
     pub unsafe fn from_raw(raw: RawBuffer) -> Self {
-        let RawBuffer { stream, handle, address, len, travels } = raw;
-        Self { stream, handle, address, len, travels, elements: PhantomData }
+        let RawBuffer { pool, home, handle, address, len, travels } = raw;
+        Self { pool, home, handle, address, len, travels, elements: PhantomData }
     }
 }
 
@@ -324,7 +329,7 @@ impl<T> fmt::Debug for PoolBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolBuffer")
             .field("len", &self.len)
-            .field("stream", &self.stream)
+            .field("home", &self.home)
             .finish_non_exhaustive()
     }
 }
@@ -333,7 +338,8 @@ impl<T> Drop for PoolBuffer<T> {
     #[inline]
     fn drop(&mut self) {
         if process::is_usable() {
-            self.stream.parts().give_back(&self.stream, self.handle);
+            // SAFETY: the buffer is counted as out, and this is the last that is done with it.
+            unsafe { self.pool.give_back(self.home, self.handle) };
         }
     }
 }

@@ -29,7 +29,7 @@ use pool_core::policy::{Growth, Reclaim};
 use pool_core::pool::Warmed;
 use pool_core::{Advice, GraphId, Pool, PoolConfig, PoolError, PoolStats, Trimmed};
 
-use self::parts::Parts;
+use self::parts::Owner;
 use self::stream::Name;
 use crate::device::{CudaDevice, CudaStream};
 use crate::process;
@@ -64,7 +64,7 @@ pub use stream::PoolStream;
 /// ```
 #[derive(Clone)]
 pub struct CudaPool {
-    parts: Arc<Parts>,
+    parts: Arc<Owner>,
 }
 
 impl CudaPool {
@@ -98,7 +98,7 @@ impl CudaPool {
     pub fn new(device: CudaDevice, config: PoolConfig) -> Result<Self, Error> {
         process::check()?;
         let core = Pool::new(device, config)?;
-        Ok(Self { parts: Arc::new(Parts::new(core)) })
+        Ok(Self { parts: Owner::new(core) })
     }
 
     /// The device.
@@ -286,7 +286,7 @@ impl CudaPool {
 /// Buffers.
 impl CudaPool {
     fn check_stream(&self, stream: &PoolStream) -> Result<(), Error> {
-        if Arc::ptr_eq(&self.parts, stream.parts()) { Ok(()) } else { Err(Error::OtherPool) }
+        if Arc::ptr_eq(&self.parts, stream.pool()) { Ok(()) } else { Err(Error::OtherPool) }
     }
 
     /// A buffer of so many elements, with whatever was there before.

@@ -81,9 +81,9 @@ impl<T> MovableBuffer<T> {
         process::check()?;
         let parts = self.stream.parts();
         let held = parts.core.guard(self.movable, stream.named_to(parts).on())?;
-        if !self.travels.is_at_home(&self.stream, stream) {
+        if !self.travels.is_empty() || !self.stream.is(stream) {
             // The pool has noted the use by itself.
-            self.travels.join(parts, &self.stream, stream, what, |_| Ok(()))?;
+            self.travels.join(parts, self.stream.name(), stream, what, |_| Ok(()))?;
         }
         Ok(held)
     }

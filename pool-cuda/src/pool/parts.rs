@@ -1,19 +1,27 @@
-//! What a pool's buffers and streams share.
+//! What a pool's handles, streams and buffers share, and how long it lasts.
+//!
+//! Handles and streams count each other by an `Arc` of an [`Owner`]. Buffers are made and dropped
+//! far more often, and are counted without an atomic addition, by a [`Tally`]: the parts last until
+//! the last owner and the last buffer are gone.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use core::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pool_core::device::Failure;
 use pool_core::{Handle, Pool, PoolError, Request, StreamId};
 
 use super::error::Error;
-use super::stream::{Name, PoolStream};
+use super::stream::Name;
 use crate::device::{CudaDevice, CudaStream};
 use crate::error::CudaError;
+use crate::lease::{self, Tally, Ticket};
 use crate::process;
 
 /// The pool below, and what came back from drops.
 pub(crate) struct Parts {
     pub(crate) core: Pool<CudaDevice>,
+    /// The buffers that are out.
+    tally: Arc<Tally>,
     /// The legacy default stream, once somebody asked for it.
     pub(super) legacy: OnceLock<StreamId>,
     failure: Mutex<Option<Error>>,
@@ -21,7 +29,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(super) fn new(core: Pool<CudaDevice>) -> Self {
-        Self { core, legacy: OnceLock::new(), failure: Mutex::new(None) }
+        let (tally, legacy, failure) = (Tally::new(), OnceLock::new(), Mutex::new(None));
+        Self { core, tally, legacy, failure }
     }
 
     /// Keeps what failed first where nobody could be told.
@@ -35,11 +44,11 @@ impl Parts {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Memory that is there at the first look for a buffer on a stream of this pool: its handle and
-    /// its address, in registers.
-    #[inline(never)]
-    pub(super) fn hit(&self, stream: &PoolStream, request: &Request) -> (Option<Handle>, u64) {
-        if let Name::Known(id) | Name::Lasting(id) = stream.name()
+    /// Memory that is there at the first look for a buffer on a stream: its handle and its address,
+    /// in registers.
+    #[inline]
+    fn hit(&self, name: Name, request: &Request) -> (Option<Handle>, u64) {
+        if let Name::Known(id) | Name::Lasting(id) = name
             && process::is_usable()
             && let Some(block) = self.core.hit_on(id, request)
         {
@@ -49,15 +58,11 @@ impl Parts {
         (None, 0)
     }
 
-    /// Memory for a buffer on a stream of this pool, after more than one look.
+    /// Memory for a buffer on a stream, after more than one look.
     #[inline(never)]
-    pub(super) fn take(
-        &self,
-        stream: &PoolStream,
-        request: Request,
-    ) -> Result<(Handle, u64), Error> {
+    fn take(&self, name: Name, request: Request) -> Result<(Handle, u64), Error> {
         process::check()?;
-        let block = match stream.name() {
+        let block = match name {
             Name::Known(id) | Name::Lasting(id) => self.core.allocate_on(id, request),
             Name::PerThread => self.core.allocate_on(&CudaStream::PER_THREAD, request),
         };
@@ -67,9 +72,9 @@ impl Parts {
 
     /// Takes a buffer's memory back, behind what is queued on a stream of this pool. It serves
     /// again whatever fails.
-    #[inline(never)]
-    pub(super) fn give_back(&self, stream: &PoolStream, handle: Handle) {
-        let freed = match stream.name() {
+    #[inline]
+    fn give_back(&self, name: Name, handle: Handle) {
+        let freed = match name {
             Name::Known(id) | Name::Lasting(id) => self.core.free_on(id, handle),
             Name::PerThread => self.core.free_on(&CudaStream::PER_THREAD, handle),
         };
@@ -85,7 +90,152 @@ impl Parts {
         if !matches!(error, PoolError::Handle(_)) {
             let _ = self.core.free(handle);
         }
-        self.note(error.into());
+        // A stream that nobody has any more is behind a fence already, and no fault.
+        if !matches!(error, PoolError::UnknownStream(_)) {
+            self.note(error.into());
+        }
+    }
+}
+
+/// One of those who keep a pool: each of its handles and streams has one.
+pub(crate) struct Owner {
+    parts: Lent,
+}
+
+impl Owner {
+    pub(super) fn new(core: Pool<CudaDevice>) -> Arc<Self> {
+        let parts = Box::leak(Box::new(Parts::new(core)));
+        Arc::new(Self { parts: Lent(NonNull::from(parts)) })
+    }
+
+    #[inline]
+    pub(super) fn lent(&self) -> Lent {
+        self.parts
+    }
+}
+
+impl core::ops::Deref for Owner {
+    type Target = Parts;
+
+    #[inline]
+    fn deref(&self) -> &Parts {
+        // SAFETY: the parts last as long as an owner.
+        unsafe { self.parts.get() }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if !process::is_usable() {
+            // What is left is not touched.
+            return;
+        }
+        let tally = Arc::clone(&self.tally);
+        if tally.close() {
+            // SAFETY: no owner is left, and no buffer.
+            unsafe { self.parts.end() };
+        }
+    }
+}
+
+/// The parts of a pool, in the hands of a buffer that keeps them: it is counted as out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lent(NonNull<Parts>);
+
+// SAFETY: parts are shared between threads by all owners, and are ended by whichever is last.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    /// # Safety
+    ///
+    /// There is an owner, or a buffer that is counted as out, as long as the reference lasts.
+    #[inline]
+    pub(super) unsafe fn get<'a>(self) -> &'a Parts {
+        // SAFETY: the parts are there, by the caller's promise, and nobody has them alone.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// # Safety
+    ///
+    /// Nobody has the parts any more.
+    unsafe fn end(self) {
+        // SAFETY: they come from a box, which is taken back once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+
+    /// A buffer that is there at the first look: it is counted as out.
+    ///
+    /// # Safety
+    ///
+    /// There is an owner meanwhile.
+    #[inline(never)]
+    pub(super) unsafe fn hit(self, name: Name, request: &Request) -> (Option<Handle>, u64) {
+        // SAFETY: passed on to the caller.
+        let parts = unsafe { self.get() };
+        let hit = parts.hit(name, request);
+        if hit.0.is_some() {
+            lease::gave(&parts.tally);
+        }
+        hit
+    }
+
+    /// A buffer, after more than one look: it is counted as out.
+    ///
+    /// # Safety
+    ///
+    /// There is an owner meanwhile.
+    pub(super) unsafe fn take(self, name: Name, request: Request) -> Result<(Handle, u64), Error> {
+        // SAFETY: passed on to the caller.
+        let parts = unsafe { self.get() };
+        let taken = parts.take(name, request)?;
+        lease::gave(&parts.tally);
+        Ok(taken)
+    }
+
+    /// Takes a buffer back, and ends the parts if nobody has them any more.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is counted as out, and does nothing with the parts any more.
+    #[inline(never)]
+    pub(super) unsafe fn give_back(self, name: Name, handle: Handle) {
+        // SAFETY: the buffer is still out. The reference is not used once it is counted.
+        let ticket = unsafe { self.get() }.freed(name, handle);
+        // SAFETY: passed on to the caller.
+        unsafe { self.count(ticket) };
+    }
+
+    /// Counts a buffer whose memory was freed.
+    ///
+    /// # Safety
+    ///
+    /// As [`give_back`](Self::give_back).
+    #[inline]
+    pub(super) unsafe fn count(self, ticket: Ticket) {
+        let over = lease::took(ticket).unwrap_or_else(|| {
+            // SAFETY: it is not counted yet, so the parts are there.
+            let tally = Arc::clone(unsafe { &self.get().tally });
+            lease::took_slowly(&tally)
+        });
+        if over {
+            // SAFETY: the tally says so to one, once.
+            unsafe { self.end() };
+        }
+    }
+}
+
+impl Parts {
+    #[inline]
+    fn freed(&self, name: Name, handle: Handle) -> Ticket {
+        self.give_back(name, handle);
+        self.ticket()
+    }
+
+    /// What it takes to count a buffer of this pool.
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket::of(&self.tally)
     }
 }
 

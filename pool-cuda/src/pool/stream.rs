@@ -10,7 +10,7 @@ use pool_core::device::Device as _;
 use pool_core::{On, StreamId};
 
 use super::error::Error;
-use super::parts::Parts;
+use super::parts::{Owner, Parts};
 use crate::device::{CudaDevice, CudaStream};
 use crate::process;
 
@@ -26,7 +26,7 @@ pub struct PoolStream {
 }
 
 struct Inner {
-    parts: Arc<Parts>,
+    pool: Arc<Owner>,
     name: Name,
     raw: CudaStream,
     /// What keeps the stream alive, if that is not the pool.
@@ -64,18 +64,23 @@ impl Named {
 
 impl PoolStream {
     pub(super) fn new(
-        parts: Arc<Parts>,
+        pool: Arc<Owner>,
         name: Name,
         raw: CudaStream,
         owner: Option<Box<dyn Any + Send + Sync>>,
     ) -> Self {
         let owner = ManuallyDrop::new(owner);
-        Self { inner: Arc::new(Inner { parts, name, raw, owner }) }
+        Self { inner: Arc::new(Inner { pool, name, raw, owner }) }
     }
 
     #[inline]
-    pub(super) fn parts(&self) -> &Arc<Parts> {
-        &self.inner.parts
+    pub(super) fn pool(&self) -> &Arc<Owner> {
+        &self.inner.pool
+    }
+
+    #[inline]
+    pub(super) fn parts(&self) -> &Parts {
+        &self.inner.pool
     }
 
     #[inline]
@@ -111,18 +116,12 @@ impl PoolStream {
 
     /// How a pool's call names it.
     pub(super) fn named_to(&self, parts: &Parts) -> Named {
-        let is_own = core::ptr::eq(parts, Arc::as_ptr(self.parts()));
+        let is_own = core::ptr::eq(parts, self.parts());
         match self.name() {
             Name::Known(id) | Name::Lasting(id) if is_own => Named::Known(id),
             _ if self.device().is_same(parts.core.device()) => Named::Raw(self.cuda().clone()),
             _ => Named::Raw(self.cuda().of(self.device())),
         }
-    }
-
-    /// Whether its name means another stream on each thread.
-    #[inline]
-    pub(super) fn is_per_thread(&self) -> bool {
-        self.name() == Name::PerThread
     }
 
     /// Which of the streams that its name may mean it is, on this thread.
@@ -190,14 +189,14 @@ impl Drop for Inner {
             return;
         }
         let retired = match self.name {
-            Name::Known(id) => self.parts.core.retire(id),
+            Name::Known(id) => self.pool.core.retire(id),
             Name::Lasting(_) | Name::PerThread => Ok(()),
         };
         match retired {
             // SAFETY: it is not used any more.
             Ok(()) => unsafe { ManuallyDrop::drop(&mut self.owner) },
             // The pool still records in it, so whoever owns it must not destroy it.
-            Err(error) => self.parts.note(error.into()),
+            Err(error) => self.pool.note(error.into()),
         }
     }
 }

@@ -6,11 +6,13 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use pool_core::{Handle, On};
+use pool_core::device::Device as _;
+use pool_core::{Handle, On, PoolError};
 
 use super::error::Error;
-use super::parts::Parts;
-use super::stream::{Named, PoolStream};
+use super::parts::{Parts, driver_error};
+use super::stream::{Name, Named, PoolStream};
+use crate::device::CudaStream;
 
 /// The uses of one buffer. Empty as long as it is used on its own stream alone.
 #[derive(Debug, Default)]
@@ -30,9 +32,16 @@ struct Log {
 /// A stream as one thread names it.
 #[derive(Clone, Debug)]
 struct User {
-    stream: PoolStream,
+    who: Who,
     /// Which stream its name means, if it means another on each thread.
     identity: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Who {
+    /// The buffer's own stream, which may be gone.
+    Home(Name),
+    Other(PoolStream),
 }
 
 /// What is done with a buffer.
@@ -43,20 +52,39 @@ pub(super) enum Use {
 }
 
 impl User {
-    fn here(stream: &PoolStream) -> Result<Self, Error> {
-        Ok(Self { stream: stream.clone(), identity: stream.thread_identity()? })
+    /// A stream, as this thread names it, that uses a buffer of a pool.
+    fn here(parts: &Parts, home: Name, stream: &PoolStream) -> Result<Self, Error> {
+        let is_home = stream.name() == home && core::ptr::eq(stream.parts(), parts);
+        let who = if is_home { Who::Home(home) } else { Who::Other(stream.clone()) };
+        Ok(Self { who, identity: stream.thread_identity()? })
+    }
+
+    fn is_home(&self) -> bool {
+        matches!(self.who, Who::Home(_))
     }
 
     fn is(&self, other: &Self) -> bool {
-        self.identity == other.identity && self.stream.is(&other.stream)
+        let same = match (&self.who, &other.who) {
+            (Who::Home(_), Who::Home(_)) => true,
+            (Who::Other(one), Who::Other(another)) => one.is(another),
+            _ => false,
+        };
+        same && self.identity == other.identity
     }
 
     /// How to name it on this thread, to wait for it: another thread's default stream cannot be.
     fn named_here(&self, parts: &Parts) -> Result<Named, Error> {
-        if self.stream.thread_identity()? == self.identity {
-            Ok(self.stream.named_to(parts))
-        } else {
-            Ok(Named::All)
+        match &self.who {
+            Who::Home(Name::Known(id) | Name::Lasting(id)) => Ok(Named::Known(*id)),
+            Who::Home(Name::PerThread) => {
+                let here = parts.core.device().stream_id(&CudaStream::PER_THREAD);
+                let is_here = here.map_err(driver_error)? == self.identity;
+                Ok(if is_here { Named::Raw(CudaStream::PER_THREAD) } else { Named::All })
+            }
+            Who::Other(stream) => {
+                let is_here = stream.thread_identity()? == self.identity;
+                Ok(if is_here { stream.named_to(parts) } else { Named::All })
+            }
         }
     }
 }
@@ -65,28 +93,21 @@ impl Travels {
     /// The travels of a new buffer.
     pub(super) fn from(home: &PoolStream) -> Result<Self, Error> {
         let travels = Self::default();
-        if home.is_per_thread() {
+        if home.name() == Name::PerThread {
             // Its own stream is this thread's, wherever it is named.
-            travels.log(home)?;
+            let writer = User::here(home.parts(), home.name(), home)?;
+            travels.begin(writer);
         }
         Ok(travels)
     }
 
-    fn log(&self, home: &PoolStream) -> Result<&Mutex<Log>, Error> {
-        if let Some(log) = self.log.get() {
-            return Ok(log);
-        }
-        // What was done at home so far, and what is being done there by others right now, counts
-        // as the write: nobody at home waited for anything else.
-        let writer = User::here(home)?;
-        let fresh = || Box::new(Mutex::new(Log { writer, readers: Vec::new() }));
-        Ok(self.log.get_or_init(fresh))
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.log.get().is_none()
     }
 
-    /// Whether a use on a stream needs no note.
-    #[inline]
-    pub(super) fn is_at_home(&self, home: &PoolStream, stream: &PoolStream) -> bool {
-        self.log.get().is_none() && home.is(stream)
+    fn begin(&self, writer: User) -> &Mutex<Log> {
+        self.log.get_or_init(|| Box::new(Mutex::new(Log { writer, readers: Vec::new() })))
     }
 
     /// Has a stream wait for what a use has to wait for, and notes the use. If that fails, the
@@ -94,28 +115,30 @@ impl Travels {
     pub(super) fn join(
         &self,
         parts: &Parts,
-        home: &PoolStream,
+        home: Name,
         stream: &PoolStream,
         what: Use,
-        note: impl FnOnce(On<'_, crate::device::CudaStream>) -> Result<(), Error>,
+        note: impl FnOnce(On<'_, CudaStream>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let user = User::here(stream)?;
+        let user = User::here(parts, home, stream)?;
         let on = stream.named_to(parts);
-        let log = self.log(home)?;
+        // What was done at home so far, and what is being done there by others right now, counts
+        // as the write: nobody at home waited for anything else. (A thread's default stream has
+        // begun its log with the buffer.)
+        let log = self.begin(User { who: Who::Home(home), identity: 0 });
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         let known = log.writer.is(&user) || log.readers.iter().any(|reader| reader.is(&user));
         match what {
             Use::Read if known => return Ok(()),
             Use::Read => order(parts, &log.writer, &on)?,
             Use::Write => {
-                // Readers have waited for the write: who waits for them all waits for that, too.
                 let before = log.readers.iter().chain([&log.writer]);
                 for earlier in before.filter(|earlier| !earlier.is(&user)) {
                     order(parts, earlier, &on)?;
                 }
             }
         }
-        if !home.is(stream) || home.is_per_thread() {
+        if !user.is_home() || home == Name::PerThread {
             note(on.on())?;
         }
         match what {
@@ -132,14 +155,19 @@ impl Travels {
 /// Has a stream wait for all that another has queued so far.
 fn order(parts: &Parts, earlier: &User, on: &Named) -> Result<(), Error> {
     let after = earlier.named_here(parts)?;
-    parts.core.order(after.on(), on.on())?;
-    Ok(())
+    match parts.core.order(after.on(), on.on()) {
+        // The buffer's own stream is gone; its work may still run.
+        Err(PoolError::UnknownStream(_)) if earlier.is_home() => {
+            Ok(parts.core.order(On::Nothing, on.on())?)
+        }
+        ordered => Ok(ordered?),
+    }
 }
 
 /// The note of a use in the pool, for the free to come.
 pub(super) fn note_in_pool(
     parts: &Parts,
     handle: Handle,
-) -> impl FnOnce(On<'_, crate::device::CudaStream>) -> Result<(), Error> {
+) -> impl FnOnce(On<'_, CudaStream>) -> Result<(), Error> {
     move |on| Ok(parts.core.record_use(handle, on)?)
 }

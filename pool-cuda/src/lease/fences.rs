@@ -1,0 +1,74 @@
+//! Two fences that make one: the light one is made at every drop of a buffer, the heavy one when a
+//! pool ends. What is written before the one is seen behind the other, in one direction or both,
+//! as between two sequentially consistent fences.
+//!
+//! Linux makes the light one free: the heavy one has all threads of the process pass a fence
+//! (`membarrier`, since 4.14). Where that is refused, both are fences of the processor.
+
+#[cfg(not(loom))]
+use std::sync::OnceLock;
+
+#[cfg(not(loom))]
+use core::sync::atomic::{Ordering, compiler_fence, fence};
+
+#[cfg(loom)]
+use loom::sync::atomic::{Ordering, fence};
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the registration for it.
+#[cfg(not(loom))]
+const EXPEDITED: libc::c_int = 1 << 3;
+#[cfg(not(loom))]
+const REGISTER_EXPEDITED: libc::c_int = 1 << 4;
+
+/// Makes a call of `membarrier`; whether it did what it says.
+#[cfg(not(loom))]
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes plain numbers, and touches no memory of the program's.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Which of the two ways it is, for the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fences {
+    /// The heavy one does it all.
+    #[cfg_attr(loom, expect(dead_code, reason = "a checker knows no such call of the system"))]
+    Uneven,
+    /// Both are fences.
+    Even,
+}
+
+impl Fences {
+    /// The way of this process.
+    pub(super) fn of_process() -> Self {
+        #[cfg(loom)]
+        return Self::Even;
+        #[cfg(not(loom))]
+        {
+            static WAY: OnceLock<Fences> = OnceLock::new();
+            let choose = || if membarrier(REGISTER_EXPEDITED) { Self::Uneven } else { Self::Even };
+            *WAY.get_or_init(choose)
+        }
+    }
+
+    /// The one that is made all the time.
+    #[inline]
+    pub(super) fn light(self) {
+        #[cfg(not(loom))]
+        if self == Self::Uneven {
+            // The compiler must keep the order that the heavy one has the processor keep.
+            return compiler_fence(Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The one that is made rarely.
+    pub(super) fn heavy(self) {
+        #[cfg(not(loom))]
+        if self == Self::Uneven {
+            // It is refused to nobody who has registered.
+            let done = membarrier(EXPEDITED);
+            debug_assert!(done);
+        }
+        fence(Ordering::SeqCst);
+    }
+}
