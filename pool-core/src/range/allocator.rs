@@ -375,7 +375,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     #[inline(always)]
-    pub(super) fn describe(&self, handle: Handle, start: u32, len: u64) -> Block {
+    pub(crate) fn describe(&self, handle: Handle, start: u32, len: u64) -> Block {
         Block {
             handle,
             offset_bytes: self.shape.bytes(start.into()),

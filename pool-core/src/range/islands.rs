@@ -102,11 +102,17 @@ impl<S: Storage> OffsetAllocator<S> {
     /// Gives the live block outside spans that a handle names another handle, so that no copy of
     /// the old one is good any more: the new one, and where the block lies.
     pub(crate) fn rename(&mut self, handle: Handle) -> Option<(Handle, Stretch)> {
-        let (node, stretch) = self.live_outside(handle)?;
+        let (_, stretch) = self.live_outside(handle)?;
+        Some((self.renew(handle), stretch))
+    }
+
+    /// The same for a handle that is known to name one.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self, handle: Handle) -> Handle {
         let generation = self.generation;
         self.generation = generation.next();
-        self.table.storage.node_mut(node).links[0] = generation.bits();
-        Some((Handle::new(handle.slot(), generation), stretch))
+        self.table.storage.node_mut(handle.slot().index()).links[0] = generation.bits();
+        Handle::new(handle.slot(), generation)
     }
 
     /// Takes a free stretch of so many bytes, aligned to `align_bytes`, away: it is none of this

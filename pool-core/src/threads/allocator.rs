@@ -255,7 +255,7 @@ impl<T: Threads> SharedAllocator<T> {
             }
             Slot::Node(_) => {
                 if let Some(Some(freed)) =
-                    T::with_cache(self, |cache| cache.free_large(handle).ok())
+                    T::with_cache(self, |cache| cache.free_large_by_call(handle))
                 {
                     return Ok(freed.block(self.inner.shape()));
                 }

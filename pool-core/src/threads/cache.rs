@@ -454,8 +454,14 @@ impl<T: Threads> Cache<T> {
         Ok(block)
     }
 
-    /// Frees a block outside spans.
+    /// [`free_large`](Self::free_large) as a call whose result is in registers.
     #[inline(never)]
+    pub(super) fn free_large_by_call(&self, handle: Handle) -> Option<Packed> {
+        self.free_large(handle).ok()
+    }
+
+    /// Frees a block outside spans.
+    #[inline(always)]
     pub(super) fn free_large(&self, handle: Handle) -> Result<Packed, HandleError> {
         let packed = self.inner.free_outside(handle)?;
         self.stock.counts.large.took(packed.size_bytes(&self.shape));

@@ -17,8 +17,8 @@ use super::sabotage::FORGETS_GATHERING;
 use super::shard::Shard;
 use super::tables::{NoTable, cells, filled};
 use crate::range::{
-    AllocError, Block, Chunked, ConfigError, Handle, HandleError, Need, OffsetAllocator,
-    RangeConfig, Request, Shape, Slot, Stretch, VerifyError,
+    AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
+    Stretch, VerifyError,
 };
 use crate::sync::{Counter, Lock, Once, Padded};
 
@@ -168,22 +168,24 @@ impl<T: Threads> Centre<T> {
         Ok(())
     }
 
+    /// The lock of a shard, if that is there.
+    #[inline(always)]
+    fn find(&self, shard: u32) -> Option<&ShardLock<T>> {
+        match (shard as usize).checked_sub(1) {
+            Some(place) => self.others.get(place)?.get().map(|other| &other.0),
+            None => Some(&self.range.0),
+        }
+    }
+
     /// The lock of a shard; that of the range for one that is not there.
     #[inline(always)]
     fn at(&self, shard: u32) -> &ShardLock<T> {
-        if shard == RANGE {
-            return &self.range.0;
-        }
-        match self.others.get(shard as usize - 1).and_then(Once::get) {
-            Some(other) => &other.0,
-            None => &self.range.0,
-        }
+        self.find(shard).unwrap_or(&self.range.0)
     }
 
     /// Whether a shard is there.
     pub(crate) fn has(&self, shard: u32) -> bool {
-        shard == RANGE
-            || self.others.get(shard as usize - 1).is_some_and(|other| other.get().is_some())
+        self.find(shard).is_some()
     }
 
     /// The shards that are there.
@@ -214,20 +216,32 @@ impl<T: Threads> Centre<T> {
     /// Takes the lock of a shard.
     #[inline(always)]
     pub(crate) fn lock(&self, shard: u32) -> Guard<'_, T> {
-        self.try_lock(shard).unwrap_or_else(|| {
-            let mut guard = self.at(shard).lock();
+        Self::take(self.at(shard))
+    }
+
+    /// Takes a lock.
+    #[inline(always)]
+    fn take(lock: &ShardLock<T>) -> Guard<'_, T> {
+        Self::try_take(lock).unwrap_or_else(|| {
+            let mut guard = lock.lock();
             guard.waits += 1;
             guard.locks += 1;
             guard
         })
     }
 
+    /// Takes a lock if nobody has it.
+    #[inline(always)]
+    fn try_take(lock: &ShardLock<T>) -> Option<Guard<'_, T>> {
+        let mut guard = lock.try_lock()?;
+        guard.locks += 1;
+        Some(guard)
+    }
+
     /// Takes the lock of a shard if nobody has it.
     #[inline(always)]
     fn try_lock(&self, shard: u32) -> Option<Guard<'_, T>> {
-        let mut guard = self.at(shard).try_lock()?;
-        guard.locks += 1;
-        Some(guard)
+        Self::try_take(self.at(shard))
     }
 
     /// Takes the lock of a thread's shard. If others are there too often, the thread moves to
@@ -299,6 +313,26 @@ impl<T: Threads> Centre<T> {
         Some(Given { shard, block })
     }
 
+    /// The same for a length that spans do not serve: the shard, the handle that it knows the block
+    /// by, and where that lies.
+    #[inline(always)]
+    pub(crate) fn serve_outside(
+        &self,
+        home: &mut Home,
+        len: u64,
+    ) -> Option<(u32, Handle, Stretch)> {
+        if self.by_owner {
+            let mut guard = self.lock(home.shard);
+            let (handle, stretch) = guard.serve_outside(len)?;
+            self.note_use_of_owner(&mut guard, home.shard);
+            return Some((home.shard, handle, stretch));
+        }
+        let (shard, mut guard) = self.lock_for(home, Some(len));
+        let (handle, stretch) = guard.serve_outside(len)?;
+        self.note_use(&mut guard, shard);
+        Some((shard, handle, stretch))
+    }
+
     /// Serves a request from a thread's shard or the range, and under the same lock hands `more`
     /// as many blocks of the same request as it wants and there are. `None` if all shards have to
     /// be recalled first.
@@ -368,12 +402,12 @@ impl<T: Threads> Centre<T> {
         if more.wanted() == 0 || !matches!(first.block.handle.slot(), Slot::Granule(_)) {
             return;
         }
-        let len = guard.range.stretch_of(&first.block).len;
+        let len = guard.range().stretch_of(&first.block).len;
         for _ in 0..more.wanted() {
-            let Some(block) = guard.range.serve_from_spans(len) else { return };
+            let Some(block) = guard.range().serve_from_spans(len) else { return };
             if !more.take(Given { shard: first.shard, block }) {
                 // It was allocated just now.
-                let _ = guard.range.free(block.handle);
+                let _ = guard.range().free(block.handle);
                 return;
             }
         }
@@ -383,14 +417,19 @@ impl<T: Threads> Centre<T> {
     #[inline(always)]
     fn note_use(&self, guard: &mut Shard, shard: u32) {
         if self.by_owner {
-            // One owner's peak is exact; how several add up is looked at off the way of a hit.
-            let now = guard.used_granules();
-            guard.seen_granules = guard.seen_granules.max(now);
-            if let Some(used) = self.used.get(shard as usize) {
-                used.0.set(now);
-            }
+            self.note_use_of_owner(guard, shard);
         } else if self.several.get() != 0 {
             self.note_use_of_several(guard, shard);
+        }
+    }
+
+    /// One owner's peak is exact; how several add up is looked at off the way of a hit.
+    #[inline(always)]
+    fn note_use_of_owner(&self, guard: &mut Shard, shard: u32) {
+        let now = guard.used_granules();
+        guard.seen_granules = guard.seen_granules.max(now);
+        if let Some(used) = self.used.get(shard as usize) {
+            used.0.set(now);
         }
     }
 
@@ -406,6 +445,7 @@ impl<T: Threads> Centre<T> {
             .sum()
     }
 
+    #[inline(never)]
     fn note_use_of_several(&self, guard: &mut Shard, shard: u32) {
         let used = guard.used_granules();
         self.used[shard as usize].set(used);
@@ -430,14 +470,14 @@ impl<T: Threads> Centre<T> {
         let stretch = {
             let mut range = self.lock(RANGE);
             if self.several.get() == 0 {
-                self.peak.raise_to(range.range.peak_live_granules());
+                self.peak.raise_to(range.peak_granules());
                 self.used[RANGE as usize].set(range.used_granules());
                 self.several.add_shared(1);
             }
             range.lend(bytes, align_bytes)
         };
         let Some(stretch) = stretch else { return false };
-        if shard.range.adopt(stretch).is_err() {
+        if shard.range().adopt(stretch).is_err() {
             // What was lent whole just now comes back without new metadata.
             self.lock(RANGE).take_back(stretch);
             return false;
@@ -457,7 +497,7 @@ impl<T: Threads> Centre<T> {
                 held = Some((shard, self.lock(shard)));
             }
             if let Some((_, guard)) = &mut held {
-                let freed = guard.range.free_in_span(granule);
+                let freed = guard.range().free_in_span(granule);
                 debug_assert!(freed, "the block at {granule} is not live in shard {shard}");
             }
         }
@@ -472,16 +512,13 @@ impl<T: Threads> Centre<T> {
     fn with_outside<R>(
         &self,
         handle: Handle,
-        work: impl FnOnce(&mut OffsetAllocator<Chunked>, Handle) -> Option<R>,
+        work: impl FnOnce(&mut Shard, Handle) -> Option<R>,
     ) -> Result<(u32, Guard<'_, T>, R), HandleError> {
         let (shard, handle) = in_shard(handle);
-        if !self.has(shard) {
-            return Err(HandleError::Foreign);
-        }
-        let mut guard = self.lock(shard);
-        match work(&mut guard.range, handle) {
+        let mut guard = Self::take(self.find(shard).ok_or(HandleError::Foreign)?);
+        match work(&mut guard, handle) {
             Some(result) => Ok((shard, guard, result)),
-            None => Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale)),
+            None => Err(guard.block(handle).err().unwrap_or(HandleError::Stale)),
         }
     }
 
@@ -494,8 +531,11 @@ impl<T: Threads> Centre<T> {
         handle: Handle,
         strike: impl FnOnce(Stretch),
     ) -> Result<Stretch, HandleError> {
-        let (shard, mut guard, stretch) =
-            self.with_outside(handle, OffsetAllocator::free_stretch)?;
+        let (shard, handle) = in_shard(handle);
+        let mut guard = Self::take(self.find(shard).ok_or(HandleError::Foreign)?);
+        let Some(stretch) = guard.free_outside(handle) else {
+            return Err(guard.block(handle).err().unwrap_or(HandleError::Stale));
+        };
         strike(stretch);
         self.after_free(&mut guard, shard);
         Ok(stretch)
@@ -509,7 +549,7 @@ impl<T: Threads> Centre<T> {
         strike: impl FnOnce(Stretch),
     ) -> Result<(Handle, Stretch), HandleError> {
         let (shard, _guard, (renamed, stretch)) =
-            self.with_outside(handle, OffsetAllocator::rename)?;
+            self.with_outside(handle, |shard, handle| shard.range().rename(handle))?;
         strike(stretch);
         Ok((outside(shard, renamed.slot().index(), renamed), stretch))
     }
@@ -520,7 +560,8 @@ impl<T: Threads> Centre<T> {
         handle: Handle,
         strike: impl FnOnce(Stretch),
     ) -> Result<Stretch, HandleError> {
-        let (shard, mut guard, stretch) = self.with_outside(handle, OffsetAllocator::take_live)?;
+        let (shard, mut guard, stretch) =
+            self.with_outside(handle, |shard, handle| shard.range().take_live(handle))?;
         strike(stretch);
         self.note_use(&mut guard, shard);
         Ok(stretch)
@@ -538,7 +579,7 @@ impl<T: Threads> Centre<T> {
         }
         let mut guard = self.lock(RANGE);
         let Some(stretch) = guard.lend_live(handle) else {
-            return Err(guard.range.block(handle).err().unwrap_or(HandleError::Stale));
+            return Err(guard.block(handle).err().unwrap_or(HandleError::Stale));
         };
         strike(stretch);
         self.note_use(&mut guard, RANGE);
@@ -565,6 +606,9 @@ impl<T: Threads> Centre<T> {
     /// A shard that has more idle than it should gives extents back.
     #[inline(always)]
     fn after_free(&self, guard: &mut Shard, shard: u32) {
+        if self.by_owner {
+            return self.note_use_of_owner(guard, shard);
+        }
         self.note_use(guard, shard);
         if self.has_idle(guard) {
             self.give_idle_back(guard);
@@ -573,17 +617,14 @@ impl<T: Threads> Centre<T> {
 
     #[inline(always)]
     fn has_idle(&self, guard: &Shard) -> bool {
-        if self.by_owner {
-            return false;
-        }
-        let Some(owned) = guard.range.owned_granules() else { return false };
-        owned - guard.range.live_granules() > self.extent * IDLE_EXTENTS
+        let Some(owned) = guard.owned_granules() else { return false };
+        owned - guard.used_granules() > self.extent * IDLE_EXTENTS
     }
 
     #[cold]
     fn give_idle_back(&self, guard: &mut Shard) {
         while self.has_idle(guard)
-            && let Some(island) = guard.range.take_idle_island(self.extent / 2)
+            && let Some(island) = guard.range().take_idle_island(self.extent / 2)
         {
             if !self.give_back(guard, island) {
                 break;
@@ -597,7 +638,7 @@ impl<T: Threads> Centre<T> {
         let back = self.lock(RANGE).take_back(stretch);
         if !back {
             // The node that stood for it is spare.
-            let _ = guard.range.adopt(stretch);
+            let _ = guard.range().adopt(stretch);
         }
         back
     }
@@ -612,9 +653,9 @@ impl<T: Threads> Centre<T> {
         for shard in self.all().filter(|&shard| shard != RANGE) {
             let mut guard = self.lock(shard);
             if !FORGETS_GATHERING {
-                guard.range.gather();
+                guard.range().gather();
             }
-            while let Some(stretch) = guard.range.take_longest() {
+            while let Some(stretch) = guard.range().take_longest() {
                 if !self.give_back(&mut guard, stretch) {
                     break;
                 }
@@ -648,7 +689,7 @@ impl<T: Threads> Centre<T> {
 
     /// The largest block that any shard has free.
     pub(crate) fn largest_free_bytes(&self) -> u64 {
-        self.all().map(|shard| self.lock(shard).range.largest_free_bytes()).max().unwrap_or(0)
+        self.all().map(|shard| self.lock(shard).range().largest_free_bytes()).max().unwrap_or(0)
     }
 
     /// The live block outside spans that the program's handle names.
@@ -657,7 +698,7 @@ impl<T: Threads> Centre<T> {
         if !self.has(shard) {
             return Err(HandleError::Foreign);
         }
-        let block = self.lock(shard).range.block(in_shard)?;
+        let block = self.lock(shard).block(in_shard)?;
         Ok(Block { handle, ..block })
     }
 
@@ -676,9 +717,9 @@ impl<T: Threads> Centre<T> {
             totals.locks += guard.locks;
             totals.waits += guard.waits;
             if self.by_owner && shard != RANGE {
-                self.note_peak(guard.range.peak_live_granules());
+                self.note_peak(guard.peak_granules());
             } else if shard == RANGE && self.several.get() == 0 {
-                totals.peak_granules = guard.range.peak_live_granules();
+                totals.peak_granules = guard.peak_granules();
             }
         }
         if self.several.get() != 0 {
@@ -693,7 +734,7 @@ impl<T: Threads> Centre<T> {
         let mut used = 0;
         for shard in self.all() {
             let mut guard = self.lock(shard);
-            guard.range.rebase_peak();
+            guard.range().rebase_peak();
             guard.seen_granules = guard.used_granules();
             used += guard.used_granules();
         }
@@ -708,14 +749,17 @@ impl<T: Threads> Centre<T> {
     ) -> Result<(), VerifyError> {
         let (mut lent, mut owned) = (0, 0);
         for shard in self.all() {
-            let guard = self.lock(shard);
-            guard.range.verify()?;
+            let mut guard = self.lock(shard);
+            guard.range().verify()?;
             lent += guard.lent_granules();
             if shard != RANGE {
-                owned += guard.range.owned_granules().unwrap_or(0);
+                owned += guard.owned_granules().unwrap_or(0);
             }
-            for block in guard.range.live_blocks_of_islands() {
-                each(Given { shard, block }, guard.range.stretch_of(&block))?;
+            for block in guard.range().live_blocks_of_islands() {
+                each(
+                    Given { shard, block },
+                    self.shape.stretch(block.offset_bytes, block.size_bytes),
+                )?;
             }
         }
         if lent == owned {

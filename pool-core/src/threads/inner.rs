@@ -207,10 +207,8 @@ impl<T: Threads> Inner<T> {
     /// A block outside spans of a length, if there is one at the first look.
     #[inline(always)]
     pub(crate) fn hit_outside(&self, home: &mut Home, len: u64) -> Option<Packed> {
-        let Given { shard, block } = self.centre.allocate_plainly(home, len, &mut NoMore)?;
-        // Spans serve no block of this length at the first look.
-        let handle = outside(shard, block.handle.slot().index(), block.handle);
-        let stretch = Stretch { start: self.granule_of(&block), len };
+        let (shard, handle, stretch) = self.centre.serve_outside(home, len)?;
+        let handle = outside(shard, handle.slot().index(), handle);
         self.note(stretch, handle).ok()?;
         Some(Packed::new(handle, stretch))
     }

@@ -14,6 +14,7 @@
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `spaces` | a shard for each owner: what a pool of streams does with them |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
+//! | `latest` | the block that a shard served last, which comes and goes |
 //!
 //! A cached block is in one slot of a cache or in one magazine, and whoever takes it out of there
 //! has it: so that a flush takes blocks out of the caches of threads that sleep, and no cache
@@ -36,6 +37,7 @@ mod classes;
 mod config;
 mod depot;
 mod inner;
+mod latest;
 #[cfg(feature = "std")]
 mod local;
 #[cfg(all(test, any(loom, shuttle)))]

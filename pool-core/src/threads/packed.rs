@@ -2,28 +2,27 @@
 
 use crate::range::{Block, Handle, Shape, Stretch};
 
-/// A block outside spans in 16 bytes, which a call returns in registers; `None` by its handle. A
-/// whole [`Block`] would pass through memory, and, through the hands of a platform, be copied
-/// there before it is written.
+/// A block outside spans in two words, which a call returns in registers (of three parts, also if they
+/// are as short, it would not); `None` by its handle. A whole [`Block`] would pass through memory, and,
+/// through the hands of a platform, be copied there before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     handle: Handle,
-    start: u32,
-    /// Granules less one.
-    last: u32,
+    /// The first granule, and above it how many there are less one.
+    place: u64,
 }
 
 impl Packed {
     /// Packs a block, by the program's handle.
     #[inline(always)]
     pub(crate) fn new(handle: Handle, stretch: Stretch) -> Self {
-        Self { handle, start: stretch.start, last: stretch.len.wrapping_sub(1) as u32 }
+        Self { handle, place: u64::from(stretch.start) | stretch.len.wrapping_sub(1) << u32::BITS }
     }
 
     /// Its bytes.
     #[inline(always)]
     pub(crate) fn size_bytes(self, shape: &Shape) -> u64 {
-        shape.bytes(u64::from(self.last) + 1)
+        shape.bytes((self.place >> u32::BITS) + 1)
     }
 
     /// The block.
@@ -31,7 +30,7 @@ impl Packed {
     pub(crate) fn block(self, shape: &Shape) -> Block {
         Block {
             handle: self.handle,
-            offset_bytes: shape.bytes(self.start.into()),
+            offset_bytes: shape.bytes((self.place as u32).into()),
             size_bytes: self.size_bytes(shape),
         }
     }

@@ -133,7 +133,7 @@ impl<T: Threads> SharedAllocator<T> {
                 Some(Packed::new(handle, Stretch { start: granule, len: 1 << class }))
             }
             Slot::Node(_) if in_shard(handle).0 == space.0 => {
-                T::with_cache(self, |cache| cache.free_large(handle).ok())?
+                T::with_cache(self, |cache| cache.free_large_by_call(handle))?
             }
             Slot::Node(_) => None,
         }
@@ -282,7 +282,7 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// Gives the hub a stretch that nobody had: a new arena. False for want of metadata.
     pub(crate) fn add_to_hub(&self, arena: Stretch) -> bool {
-        self.inner().centre.lock(RANGE).range.adopt(arena).is_ok()
+        self.inner().centre.lock(RANGE).range().adopt(arena).is_ok()
     }
 
     /// Gives a space a stretch that nobody had, past the hub. False for want of metadata.
@@ -301,12 +301,12 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// Makes an arena of the hub longer. False for want of metadata.
     pub(crate) fn lengthen(&self, arena: Stretch, more: u64) -> bool {
-        self.inner().centre.lock(RANGE).range.lengthen(arena, more).is_ok()
+        self.inner().centre.lock(RANGE).range().lengthen(arena, more).is_ok()
     }
 
     /// Bytes that are free in the hub at the end of an arena.
     pub(crate) fn free_tail_bytes(&self, arena: Stretch) -> u64 {
-        self.shape().bytes(self.inner().centre.lock(RANGE).range.free_tail_of(arena))
+        self.shape().bytes(self.inner().centre.lock(RANGE).range().free_tail_of(arena))
     }
 
     /// Bytes that were certainly enough since the last look: the most that each space gave out at
@@ -317,12 +317,12 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// Takes an arena out of the hub, if all of it is there and free.
     pub(crate) fn take_arena(&self, arena: Stretch) -> bool {
-        self.inner().centre.lock(RANGE).range.take_island(arena)
+        self.inner().centre.lock(RANGE).range().take_island(arena)
     }
 
     /// Takes a stretch out of a space that was given to it whole, if all of it is free.
     pub(crate) fn take_island(&self, space: Owner, stretch: Stretch) -> bool {
-        self.inner().centre.lock(space.0).range.take_island(stretch)
+        self.inner().centre.lock(space.0).range().take_island(stretch)
     }
 
     /// Whether all of an arena is in the hub, and free.
@@ -356,7 +356,7 @@ impl<T: Threads> SharedAllocator<T> {
 
     /// Bytes of an arena that are free in the hub, outside spans.
     pub(crate) fn free_bytes_of(&self, arena: Stretch) -> u64 {
-        let granules = self.inner().centre.lock(RANGE).range.free_granules_of(arena);
+        let granules = self.inner().centre.lock(RANGE).range().free_granules_of(arena);
         self.shape().bytes(granules)
     }
 
@@ -369,15 +369,15 @@ impl<T: Threads> SharedAllocator<T> {
         options: Options,
     ) -> Option<Stretch> {
         let mut guard = self.inner().centre.lock(space.0);
-        guard.range.take_stretch(size_bytes, align_bytes, options)
+        guard.range().take_stretch(size_bytes, align_bytes, options)
     }
 
     /// Takes all free runs of a space out of it, as far as there is room to note them.
     pub(crate) fn take_all(&self, space: Owner, stretches: &mut Vec<Stretch>) {
         let mut guard = self.inner().centre.lock(space.0);
-        guard.range.gather();
+        guard.range().gather();
         while stretches.try_reserve(1).is_ok() {
-            let Some(stretch) = guard.range.take_longest() else { break };
+            let Some(stretch) = guard.range().take_longest() else { break };
             stretches.push(stretch);
         }
     }
@@ -386,7 +386,7 @@ impl<T: Threads> SharedAllocator<T> {
     /// metadata: then it is nobody's, and has to be given elsewhere.
     pub(crate) fn give(&self, space: Owner, stretch: Stretch) -> bool {
         let mut guard = self.inner().centre.lock(space.0);
-        if space == HUB { guard.take_back(stretch) } else { guard.range.adopt(stretch).is_ok() }
+        if space == HUB { guard.take_back(stretch) } else { guard.range().adopt(stretch).is_ok() }
     }
 
     /// What a space has.
@@ -395,20 +395,20 @@ impl<T: Threads> SharedAllocator<T> {
             return SpaceUse::default();
         }
         let shape = self.shape();
-        let guard = self.inner().centre.lock(space.0);
-        let owned = guard.range.owned_granules().unwrap_or(0);
+        let mut guard = self.inner().centre.lock(space.0);
+        let owned = guard.owned_granules().unwrap_or(0);
         let lent = guard.lent_granules();
         SpaceUse {
             owned_bytes: shape.bytes(owned - lent),
             used_bytes: shape.bytes(guard.used_granules()),
             used_blocks: guard.used_blocks(),
-            longest_run_bytes: shape.bytes(guard.range.longest_run()),
+            longest_run_bytes: shape.bytes(guard.range().longest_run()),
         }
     }
 
     /// The largest request that a space could serve.
     pub(crate) fn largest_in(&self, space: Owner) -> u64 {
-        self.inner().centre.lock(space.0).range.largest_free_bytes()
+        self.inner().centre.lock(space.0).range().largest_free_bytes()
     }
 }
 

@@ -5,7 +5,8 @@ use core::ops::Range;
 use core::ptr;
 use std::alloc;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// What memory reads as that nobody wrote: not zero, so that one who counts on that is noticed.
 pub(crate) const UNWRITTEN: u8 = 0xA5;
@@ -74,7 +75,7 @@ impl Storage {
     /// Adds to a number of eight bytes, in one step with respect to others that do.
     pub(crate) fn add(&self, offset: u64, value: u64) {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = ONE_AT_A_TIME.lock();
         let mut number = [0; 8];
         self.read(offset, &mut number);
         self.write(offset, &u64::from_le_bytes(number).wrapping_add(value).to_le_bytes());
@@ -124,7 +125,7 @@ impl Bytes {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) {
-        let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.chunks.lock();
         for piece in pieces(offset..offset + into.len() as u64) {
             let start = usize::try_from(piece.start - offset).unwrap_or(0);
             let part = &mut into[start..start + len(&piece)];
@@ -137,7 +138,7 @@ impl Bytes {
     }
 
     fn write(&self, offset: u64, from: &[u8]) {
-        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = self.chunks.lock();
         for piece in pieces(offset..offset + from.len() as u64) {
             let start = usize::try_from(piece.start - offset).unwrap_or(0);
             let part = &from[start..start + len(&piece)];
@@ -147,7 +148,7 @@ impl Bytes {
     }
 
     fn fill(&self, bytes: Range<u64>, value: u8) {
-        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = self.chunks.lock();
         for piece in pieces(bytes) {
             let chunk = chunks.entry(piece.start / CHUNK_BYTES).or_insert(Chunk::Same(UNWRITTEN));
             if piece.end - piece.start == CHUNK_BYTES {
@@ -159,7 +160,7 @@ impl Bytes {
     }
 
     fn count_other(&self, bytes: Range<u64>, value: u8) -> u64 {
-        let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.chunks.lock();
         let others = pieces(bytes).map(|piece| {
             let same = match chunks.get(&(piece.start / CHUNK_BYTES)) {
                 Some(Chunk::Mixed(bytes)) => return count(&bytes[inside(&piece)], value),

@@ -22,6 +22,8 @@ pub(crate) struct Context {
     pub(crate) references: u32,
     /// How often it came to life: what belonged to an earlier life is gone.
     pub(crate) generation: u32,
+    /// How its host waits, which changes nothing here.
+    pub(crate) flags: c_uint,
     /// The devices whose memory its kernels can use, too.
     pub(crate) peers: BTreeSet<usize>,
 }
@@ -30,7 +32,7 @@ impl Context {
     /// A context that nobody holds yet.
     pub(crate) const fn new(ordinal: usize, device: SimDevice, is_primary: bool) -> Self {
         let peers = BTreeSet::new();
-        Self { ordinal, device, is_primary, references: 0, generation: 0, peers }
+        Self { ordinal, device, is_primary, references: 0, generation: 0, flags: 0, peers }
     }
 }
 
@@ -123,14 +125,24 @@ functions! {
         Ok(())
     }
 
+    /// Sets the flags of a device's primary context.
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) {
+        let mut state = started()?;
+        let ordinal = state.ordinal(device)?;
+        let primary = state.devices[ordinal].primary;
+        state.contexts.get_mut(&primary).ok_or(code::INVALID_CONTEXT)?.flags = flags;
+        Ok(())
+    }
+
     /// Tells whether a device's primary context exists, and its flags.
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
         let state = started()?;
         let ordinal = state.ordinal(device)?;
         let context = state.contexts.get(&state.devices[ordinal].primary);
-        let is_active = context.is_some_and(|context| context.references > 0);
+        let context = context.ok_or(code::INVALID_CONTEXT)?;
+        let is_active = context.references > 0;
         // SAFETY: by the contract of the outer function.
-        unsafe { answer(flags, 0) }?;
+        unsafe { answer(flags, context.flags) }?;
         // SAFETY: as above.
         unsafe { answer(active, c_int::from(is_active)) }
     }

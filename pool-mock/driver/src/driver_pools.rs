@@ -6,8 +6,9 @@
 
 use core::ffi::{c_int, c_void};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pool_mock::device::{Access, CaptureStatus, SimDevice};
 
 use crate::bytes::Storage;
@@ -55,7 +56,7 @@ impl DriverPool {
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accounts.lock()
     }
 
     /// Whether kernels of a device may use its memory.

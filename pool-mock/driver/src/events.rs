@@ -150,9 +150,11 @@ functions! {
 
     /// Asks whether an event's work is done; one that was never recorded is.
     fn cuEventQuery(event: Handle) |call| {
-        let recorded = recording(call, event)?;
-        current()?.device.check_call(call.name).map_err(code::of)?;
-        let done = recorded.map_or(Ok(true), |recorded| recorded.is_done())?;
+        let recorded = recording(call, event)?.filter(|recorded| !recorded.fences.is_empty());
+        let done = match recorded {
+            Some(recorded) => recorded.is_done()?,
+            None => current()?.device.check_call(call.name).map(|()| true).map_err(code::of)?,
+        };
         if done { Ok(()) } else { Err(code::NOT_READY) }
     }
 
@@ -160,8 +162,9 @@ functions! {
     fn cuEventSynchronize(event: Handle) |call| {
         let recorded = recording(call, event)?;
         let current = current()?;
-        current.device.check_call(call.name).map_err(code::of)?;
-        let Some(recorded) = recorded else { return Ok(()) };
+        let Some(recorded) = recorded.filter(|recorded| !recorded.fences.is_empty()) else {
+            return current.device.check_call(call.name).map_err(code::of);
+        };
         let mut waited = false;
         for fence in &recorded.fences {
             waited |= recorded.device.host_wait(fence).map_err(code::of)?;

@@ -67,6 +67,26 @@ impl KernelWork {
 
 /// The memory that a kernel said it uses. Any other is a violation, reads as nothing and takes
 /// nothing.
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::device::Access;
+/// use pool_mock_driver::{KernelWork, Simulation};
+///
+/// let simulation = Simulation::start();
+/// // __global__ void reverse(char* bytes), of sixteen bytes
+/// simulation.define_kernel("reverse", |launch| {
+///     let address = launch.number(0);
+///     KernelWork::new(move |memory| {
+///         let mut bytes = [0; 16];
+///         memory.read(address, &mut bytes);
+///         bytes.reverse();
+///         memory.write(address, &bytes);
+///     })
+///     .using(address, 16, Access::Write)
+/// });
+/// ```
 pub struct KernelMemory {
     pub(crate) device: SimDevice,
     /// Addresses, how many bytes there, and the memory behind them.

@@ -1,8 +1,8 @@
 //! Calls that come too late: while the process ends, or in the child of a fork.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
 
+use parking_lot::Mutex;
 use pool_mock::device::Violation;
 
 use crate::code;
@@ -24,7 +24,7 @@ static LATE: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 pub(crate) fn start() {
     SWITCH.store(IN_TIME, Ordering::SeqCst);
     PROCESS.store(std::process::id(), Ordering::SeqCst);
-    LATE.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    LATE.lock().clear();
 }
 
 /// From now on every call comes too late.
@@ -39,7 +39,7 @@ pub(crate) fn fork() {
 
 /// The calls that came too late.
 pub(crate) fn calls() -> Vec<&'static str> {
-    LATE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    LATE.lock().clone()
 }
 
 /// Refuses a call that comes too late. In a child no lock is taken that another thread of the
@@ -53,10 +53,8 @@ pub(crate) fn check(name: &'static str) -> Result<(), i32> {
         EXITED => ("after the process had begun to end", code::DEINITIALIZED),
         _ => ("in the child of a fork", code::NOT_INITIALIZED),
     };
-    match LATE.try_lock() {
-        Ok(mut late) => late.push(name),
-        Err(TryLockError::Poisoned(late)) => late.into_inner().push(name),
-        Err(TryLockError::WouldBlock) => {}
+    if let Some(mut late) = LATE.try_lock() {
+        late.push(name);
     }
     if !is_child {
         let device = lock().devices[0].sim.clone();

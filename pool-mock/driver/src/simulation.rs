@@ -1,7 +1,8 @@
 //! A test's hold on the driver.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pool_mock::device::{CaptureMode, SimDevice, SimStream};
 
 use crate::balance::Balance;
@@ -37,8 +38,7 @@ impl Simulation {
 
     /// As [`start`](Self::start), with other devices.
     pub fn start_with(devices: SimulatedDevices) -> Self {
-        // A test that failed leaves the driver as it is; this one starts afresh anyway.
-        let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_test = ONE_TEST.lock();
         late::start();
         restart(devices);
         SimDevice::exchange_capture_mode(CaptureMode::Global);
@@ -66,13 +66,24 @@ impl Simulation {
         lock().devices[ordinal].sim.clone()
     }
 
-    /// The simulated stream that a handle means, to hold it and let it go. Of a default stream
-    /// this is the first device's.
+    /// The simulated stream that a handle means, to hold it and let it go. A default stream is
+    /// that of the current context, or else of the first device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let simulation = pool_mock_driver::Simulation::start();
+    /// let legacy = simulation.stream(core::ptr::null_mut());
+    /// simulation.device(0).hold(legacy)?;
+    /// # Ok::<(), pool_mock::device::SimError>(())
+    /// ```
     #[must_use]
     pub fn stream(&self, stream: Handle) -> SimStream {
         let state = lock();
         let key = key(stream);
-        let context = state.streams.get(&key).and_then(|known| state.live(known.context).ok());
+        let of = state.streams.get(&key).map(|known| known.context);
+        let of = of.or_else(|| state.current().ok().map(|current| current.id));
+        let context = of.and_then(|of| state.contexts.get(&of.handle));
         let device = context.map_or(&state.devices[0].sim, |context| &context.device);
         device.stream_with_key(key)
     }
@@ -115,17 +126,62 @@ impl Simulation {
     /// # Panics
     ///
     /// There is no such device.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuCtxPushCurrent_v2, cuCtxSynchronize};
+    /// use pool_mock_driver::{cuDevicePrimaryCtxRetain, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// let device = simulation.device_number(0).unwrap();
+    /// let mut context = core::ptr::null_mut();
+    /// simulation.make_fatal(0);
+    /// // SAFETY: the pointer is to a local.
+    /// let code = unsafe {
+    ///     cuInit(0);
+    ///     cuDevicePrimaryCtxRetain(&raw mut context, device);
+    ///     cuCtxPushCurrent_v2(context);
+    ///     cuCtxSynchronize()
+    /// };
+    /// assert_eq!(code, code::ILLEGAL_ADDRESS);
+    /// ```
     pub fn make_fatal(&self, ordinal: usize) {
         lock().devices[ordinal].fatal = Some(code::ILLEGAL_ADDRESS);
     }
 
     /// The process ends now: every call is a violation, and answers that the driver is gone.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuCtxSynchronize};
+    ///
+    /// let simulation = Simulation::start();
+    /// simulation.exit();
+    /// // SAFETY: no pointers.
+    /// assert_eq!(unsafe { cuCtxSynchronize() }, code::DEINITIALIZED);
+    /// assert_eq!(simulation.late_calls(), ["cuCtxSynchronize"]);
+    /// assert_eq!(simulation.device(0).violations().len(), 1);
+    /// ```
     pub fn exit(&self) {
         late::exit();
     }
 
     /// The process is the child of a fork now: every call is a violation, and answers that the
     /// driver is not started. In a real child that is so without this.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, code, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// simulation.forked();
+    /// // SAFETY: no pointers.
+    /// assert_eq!(unsafe { cuInit(0) }, code::NOT_INITIALIZED);
+    /// assert_eq!(simulation.late_calls(), ["cuInit"]);
+    /// ```
     pub fn forked(&self) {
         late::fork();
     }
@@ -162,6 +218,13 @@ impl Simulation {
     }
 
     /// The calls that had to wait for queued work, each as often as it had to.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let simulation = pool_mock_driver::Simulation::start();
+    /// assert!(simulation.waited().is_empty());
+    /// ```
     #[must_use]
     pub fn waited(&self) -> Vec<&'static str> {
         lock().log.waited.clone()

@@ -5,8 +5,9 @@
 //! accounts of a pool) has locks of its own, which are taken after this one, or without it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use pool_core::device::Capabilities;
 use pool_mock::device::{Pacing, SimConfig, SimDevice};
 
@@ -60,15 +61,15 @@ pub(crate) struct Device {
 }
 
 /// The state under its lock.
-pub(crate) type Locked = MutexGuard<'static, State>;
+pub(crate) type Locked = MappedMutexGuard<'static, State>;
 
-static STATE: LazyLock<Mutex<State>> =
-    LazyLock::new(|| Mutex::new(State::new(0, SimulatedDevices::new())));
+static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 /// Locks the driver's state.
 pub(crate) fn lock() -> Locked {
-    // A test that failed leaves its state behind; the next one starts afresh anyway.
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    MutexGuard::map(STATE.lock(), |state| {
+        state.get_or_insert_with(|| State::new(0, SimulatedDevices::new()))
+    })
 }
 
 /// Locks the driver's state, if the driver is started.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pool_core::device::Call;
 
@@ -272,20 +272,20 @@ impl SimDevice {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn on_call(&self, hook: impl Fn(Call) + Send + Sync + 'static) {
-        let mut hooks = self.inner.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = self.inner.hooks.lock();
         hooks.before = Some(Arc::new(hook));
     }
 
     /// As [`on_call`](Self::on_call), after each call: its effect is there, and whoever made it
     /// does not know yet.
     pub fn after_call(&self, hook: impl Fn(Call) + Send + Sync + 'static) {
-        let mut hooks = self.inner.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = self.inner.hooks.lock();
         hooks.after = Some(Arc::new(hook));
     }
 
     /// Takes both hooks away.
     pub fn clear_hooks(&self) {
-        *self.inner.hooks.lock().unwrap_or_else(PoisonError::into_inner) = Hooks::default();
+        *self.inner.hooks.lock() = Hooks::default();
     }
 }
 

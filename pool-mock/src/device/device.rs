@@ -2,8 +2,9 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 
 use super::clock::Actor;
@@ -171,7 +172,7 @@ impl SimDevice {
         call: Call,
         act: impl FnOnce(Locked<'a>) -> (Locked<'a>, core::result::Result<T, SimError>),
     ) -> Result<T> {
-        let hooks = self.inner.hooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hooks = self.inner.hooks.lock().clone();
         if let Some(hook) = hooks.before {
             hook(call);
         }

@@ -20,12 +20,27 @@ impl SimDevice {
     /// # Errors
     ///
     /// As [`queue_use`](Self::queue_use); or a capture forbids it, which this breaks.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{Pacing, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// let fence = device.queue_record(stream)?;
+    /// assert!(!device.query_fence(&fence)?);
+    /// assert!(device.host_wait(&fence)?);
+    /// assert!(device.query_fence(&fence)?);
+    /// device.discard_fence(fence);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn host_wait(&self, fence: &SimFence) -> Result<bool> {
         let action = Action::Program("host_wait");
         let mut state = self.lock();
         state.check_device(self.inner.number, action)?;
-        state.check_captures(action)?;
         let (at, clock) = state.real_place(fence.id, action)?;
+        state.check_captures(action)?;
         Ok(self.wait_and_see(state, at, &clock))
     }
 
@@ -62,6 +77,19 @@ impl SimDevice {
     /// # Errors
     ///
     /// As [`host_wait`](Self::host_wait).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{Pacing, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// device.queue_callback(stream, || ())?;
+    /// assert!(device.host_wait_all()?);
+    /// assert!(device.is_idle());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn host_wait_all(&self) -> Result<bool> {
         let (number, action) = (self.inner.number, Action::Program("host_wait_all"));
         let mut state = self.lock();
@@ -81,10 +109,9 @@ impl SimDevice {
         let action = Action::Program("query_fence");
         let mut state = self.lock();
         state.check_device(self.inner.number, action)?;
-        state.check_captures(action)?;
-        let mut state = self.inner.world.settle(state, None);
         let (at, clock) = state.real_place(fence.id, action)?;
-        Ok(state.look(at, &clock))
+        state.check_captures(action)?;
+        Ok(self.inner.world.settle(state, None).look(at, &clock))
     }
 
     /// Whether all that is queued on a stream is done, for the program.
@@ -109,6 +136,24 @@ impl SimDevice {
     ///
     /// As [`queue_task`](Self::queue_task) and [`host_wait_stream`](Self::host_wait_stream); the
     /// task then does not run.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use pool_mock::device::{Pacing, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// let ran = Arc::new(AtomicBool::new(false));
+    /// let inside = Arc::clone(&ran);
+    /// let task = move || inside.store(true, Ordering::SeqCst);
+    /// assert!(!device.run_task(stream, &[], Arc::new(task))?, "nothing was before it");
+    /// assert!(ran.load(Ordering::SeqCst));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn run_task(
         &self,
         stream: SimStream,
@@ -134,6 +179,20 @@ impl SimDevice {
     /// # Errors
     ///
     /// A capture forbids it, which this breaks.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// device.begin_capture(stream)?;
+    /// assert!(device.check_call("allocate").is_err());
+    /// assert!(device.end_capture(stream).is_err(), "it broke the capture");
+    /// assert!(device.check_call("allocate").is_ok());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn check_call(&self, name: &'static str) -> Result<()> {
         self.lock().check_captures(Action::Program(name))
     }
@@ -143,6 +202,20 @@ impl SimDevice {
     /// # Errors
     ///
     /// As [`queue_use`](Self::queue_use).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::Blocking);
+    /// device.begin_capture(stream)?;
+    /// assert!(device.check_queue(stream, "copy").is_ok());
+    /// assert!(device.is_blocking_captured());
+    /// assert!(device.check_queue(device.legacy_stream(), "copy").is_err());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn check_queue(&self, stream: SimStream, name: &'static str) -> Result<()> {
         let mut state = self.lock();
         let actor = state.resolve(stream, Action::Program(name))?;

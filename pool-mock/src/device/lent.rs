@@ -54,6 +54,25 @@ impl SimDevice {
 
     /// Ends a range that was lent, by work that the stream has run: whatever is queued behind
     /// that and uses it is a violation.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pool_mock::device::{Access, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// let range = device.lend_range(4096);
+    /// let inside = device.clone();
+    /// let free = move || inside.end_range(&range);
+    /// device.queue_task(stream, &[(range, 0, 4096, Access::Write)], Arc::new(free))?;
+    /// device.assert_clean();
+    /// device.queue_task(stream, &[(range, 0, 1, Access::Read)], Arc::new(|| ()))?;
+    /// assert_eq!(device.take_violations().len(), 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn end_range(&self, range: &SimRange) {
         self.lock().ranges.remove(&range.id);
     }

@@ -330,6 +330,21 @@ impl SimDevice {
     /// Has captures of a laxer mode forbid the calling thread nothing, as if they were of the
     /// laxer of both modes; gives what it was. A thread begins with
     /// [`Global`](CaptureMode::Global), which forbids all that the captures say.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock::device::{CaptureMode, SimConfig, SimDevice, StreamKind};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let stream = device.open_stream(StreamKind::NonBlocking);
+    /// device.begin_capture(stream)?;
+    /// let before = SimDevice::exchange_capture_mode(CaptureMode::Relaxed);
+    /// device.host_wait_all()?; // forbidden otherwise
+    /// SimDevice::exchange_capture_mode(before);
+    /// device.end_capture(stream)?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     #[expect(clippy::must_use_candidate, reason = "it is for what it does")]
     pub fn exchange_capture_mode(mode: CaptureMode) -> CaptureMode {
         thread::exchange_mode(mode)

@@ -1,7 +1,8 @@
 //! The lock around the state, and what has to happen without it: callbacks and hooks.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pool_core::device::Call;
 
 use super::clock::{Actor, Point};
@@ -30,7 +31,7 @@ impl World {
     }
 
     pub(super) fn lock(&self) -> Locked<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Runs what a point needs.
@@ -45,9 +46,7 @@ impl World {
                 Progress::Done => return state,
                 // A callback that waits for its own stream would wait for ever.
                 Progress::Busy if thread::is_in_callback() => return state,
-                Progress::Busy => {
-                    state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
+                Progress::Busy => self.ended.wait(&mut state),
                 Progress::Callback(actor, callback) => {
                     state = self.call_back(state, actor, callback);
                 }
