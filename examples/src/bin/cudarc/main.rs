@@ -14,7 +14,7 @@ use pool_cuda::CudaPool;
 
 use self::pool_slice::SliceSource;
 
-const KERNEL: &str = include_str!("../../../../pool-cuda/examples/saxpy.ptx");
+const KERNEL: &str = include_str!("../../../../pool-cuda/examples/first/saxpy.ptx");
 
 /// Elements of a vector.
 const LEN: u16 = 10_000;
