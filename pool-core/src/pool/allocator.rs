@@ -220,31 +220,30 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.inner.allocate_slowly(&on, &request, None, None)
     }
 
-    /// What [`allocate_on`](Self::allocate_on) serves at the first look, on a stream that the pool
-    /// knows; `None` if that has to look further. For bindings that keep what follows out of the way
-    /// of a hit.
+    /// What [`allocate_on`](Self::allocate_on) serves at the first look, of so many bytes on a stream
+    /// that the pool knows; `None` if that has to look further. For bindings that keep what follows out
+    /// of the way of a hit.
     ///
     /// # Example
     ///
     /// ```
-    /// # use pool_core::{Pool, PoolConfig, Request};
+    /// # use pool_core::{Pool, PoolConfig};
     /// # use pool_mock::device::{SimConfig, SimDevice};
     /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
     /// let stream = pool.create_stream()?;
-    /// let request = Request::new(4096);
-    /// assert_eq!(pool.hit_on(stream, &request), None, "the pool has no memory yet");
-    /// let block = pool.allocate_on(stream, request)?;
+    /// assert_eq!(pool.hit_on(stream, 4096), None, "the pool has no memory yet");
+    /// let block = pool.allocate_on(stream, 4096)?;
     /// pool.free_on(stream, block.handle())?;
-    /// assert!(pool.hit_on(stream, &request).is_some());
+    /// assert!(pool.hit_on(stream, 4096).is_some());
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
     #[inline(always)]
-    pub fn hit_on(&self, stream: StreamId, request: &Request) -> Option<Block> {
+    pub fn hit_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() || !self.inner.knows(stream) {
             return None;
         }
-        let block = self.inner.shared.hit_in(Owner(stream.space), request)?;
+        let block = self.inner.shared.hit_of_size(Owner(stream.space), size_bytes)?;
         Some(block.block(self.inner.shared.shape()))
     }
 
@@ -351,6 +350,39 @@ impl<D: Device, T: Threads> Pool<D, T> {
             };
         }
         self.inner.free_slowly(&on, handle)
+    }
+
+    /// What [`free_on`](Self::free_on) does at the first look, by the only one who can free the block:
+    /// true if it is freed; if not, `free_on` has to look further. For bindings whose buffers own
+    /// their blocks.
+    ///
+    /// # Safety
+    ///
+    /// The handle names a live block, and until this returns nobody else frees it, by this call or any
+    /// other, notes a use of it, or looks for it by its offset.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// let handle = pool.allocate_on(stream, 4096)?.handle();
+    /// // SAFETY: nobody else has the handle.
+    /// if !unsafe { pool.free_hit_on(stream, handle) } {
+    ///     pool.free_on(stream, handle)?;
+    /// }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[expect(unsafe_code, reason = "what the caller promises, the compiler cannot check")]
+    #[must_use]
+    #[inline(always)]
+    pub unsafe fn free_hit_on(&self, stream: StreamId, handle: Handle) -> bool {
+        self.inner.is_quiet_for_frees()
+            && self.inner.knows(stream)
+            && !self.inner.notes.may_have(handle)
+            && self.inner.shared.free_hit_alone(Owner(stream.space), handle).is_some()
     }
 
     /// Notes that a block is used on a further stream, so that it serves again only once that one

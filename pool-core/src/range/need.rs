@@ -45,10 +45,13 @@ impl Need {
         let plain = request.align_bytes.is_power_of_two()
             && request.align_bytes >> shape.granule_shift <= 1
             && request.options.is_empty();
-        if !plain {
-            return None;
-        }
-        let len = (request.size_bytes.checked_sub(1)? >> shape.granule_shift) + 1;
+        if plain { Self::len_of(request.size_bytes, shape) } else { None }
+    }
+
+    /// The length of so many bytes, if it is one that can fit.
+    #[inline(always)]
+    pub(crate) fn len_of(size_bytes: u64, shape: &Shape) -> Option<u64> {
+        let len = (size_bytes.checked_sub(1)? >> shape.granule_shift) + 1;
         (len <= shape.capacity).then_some(len)
     }
 

@@ -195,13 +195,13 @@ impl<T: Threads> Cache<T> {
 
     /// [`absorb`](Self::absorb) as a call, for the same reason.
     #[inline(never)]
-    pub(super) fn absorb_by_call(
+    pub(super) fn absorb_by_call<const ALONE: bool>(
         &mut self,
         owner: Owner,
         handle: Handle,
         granule: u32,
     ) -> Option<usize> {
-        self.absorb(owner, handle, granule)
+        self.absorb_by::<ALONE>(owner, handle, granule)
     }
 
     /// The bin of a class in the stock.
@@ -409,6 +409,17 @@ impl<T: Threads> Cache<T> {
     /// class.
     #[inline(always)]
     pub(super) fn absorb(&mut self, owner: Owner, handle: Handle, granule: u32) -> Option<usize> {
+        self.absorb_by::<false>(owner, handle, granule)
+    }
+
+    /// The same, by the only thread that can free the block, or by one of several.
+    #[inline(always)]
+    fn absorb_by<const ALONE: bool>(
+        &mut self,
+        owner: Owner,
+        handle: Handle,
+        granule: u32,
+    ) -> Option<usize> {
         let found = self.inner.words.find(handle, granule).ok()?;
         let class = self.classes.of_order(found.cut().order())?;
         let &Bin { len, limit, .. } = self.bins.get(class)?;
@@ -418,7 +429,7 @@ impl<T: Threads> Cache<T> {
         if self.by_owner && found.cut().shard() != owner.0 && !CACHES_ELSEWHERE {
             return None;
         }
-        let block = found.free(granule).ok()?;
+        let block = if ALONE { found.free_alone(granule) } else { found.free(granule).ok()? };
         self.keep(class, block);
         self.stock.counts.freed.get(class)?.add(1);
         Some(class)

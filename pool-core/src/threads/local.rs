@@ -8,16 +8,16 @@ use std::vec::Vec;
 use super::{Cache, SharedAllocator, Threads};
 
 std::thread_local! {
-    static LOCAL: RefCell<Local> = const { RefCell::new(Local { last: 0, caches: Vec::new() }) };
+    static LOCAL: RefCell<Local> = const { RefCell::new(Local { last: None, others: Vec::new() }) };
     /// Its address is the thread's number.
     static HERE: u8 = const { 0 };
 }
 
 /// A thread's caches. It uses few allocators.
 struct Local {
-    /// The place of the cache that was used last.
-    last: usize,
-    caches: Vec<Cache<OsThreads>>,
+    /// The cache that was used last.
+    last: Option<Cache<OsThreads>>,
+    others: Vec<Cache<OsThreads>>,
 }
 
 /// The threads of an operating system (feature `std`): locks yield, and every thread has its
@@ -54,13 +54,10 @@ impl Threads for OsThreads {
         LOCAL
             .try_with(|local| {
                 let mut local = local.try_borrow_mut().ok()?;
-                let last = local.last;
-                if !local.caches.get(last).is_some_and(|cache| cache.is_of(shared)) {
-                    local.turn_to(shared);
+                if !local.last.as_ref().is_some_and(|cache| cache.is_of(shared)) {
+                    local.turn_to(shared)?;
                 }
-                let last = local.last;
-                let cache = local.caches.get_mut(last).filter(|cache| cache.is_of(shared));
-                cache.map(work)
+                local.last.as_mut().map(work)
             })
             .ok()
             .flatten()
@@ -72,15 +69,24 @@ impl Threads for OsThreads {
 }
 
 impl Local {
-    /// Finds this thread's cache of an allocator, or makes one.
+    /// Has the cache of an allocator be the last, which is made if there is none. `None` if the host's
+    /// heap refuses.
     #[cold]
-    fn turn_to(&mut self, shared: &SharedAllocator<OsThreads>) {
-        // The caches of allocators that nobody holds any more.
-        self.caches.retain(|cache| !cache.is_orphaned());
-        let place = self.caches.iter().position(|cache| cache.is_of(shared));
-        self.last = place.unwrap_or(self.caches.len());
-        if place.is_none() && self.caches.try_reserve(1).is_ok() {
-            self.caches.push(shared.cache());
+    fn turn_to(&mut self, shared: &SharedAllocator<OsThreads>) -> Option<()> {
+        let place = self.others.iter().position(|cache| cache.is_of(shared));
+        let place = if let Some(place) = place {
+            place
+        } else {
+            self.others.try_reserve(1).ok()?;
+            self.others.push(shared.cache());
+            self.others.len() - 1
+        };
+        match &mut self.last {
+            Some(last) => core::mem::swap(last, &mut self.others[place]),
+            None => self.last = Some(self.others.swap_remove(place)),
         }
+        // The caches of allocators that nobody holds any more.
+        self.others.retain(|cache| !cache.is_orphaned());
+        Some(())
     }
 }

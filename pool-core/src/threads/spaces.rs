@@ -95,8 +95,18 @@ impl<T: Threads> SharedAllocator<T> {
     /// first look. In registers: what passes through memory is waited for there.
     #[inline(always)]
     pub(crate) fn hit_in(&self, space: Owner, request: &Request) -> Option<Packed> {
+        self.hit_of_len(space, Need::plain_len(request, self.inner().shape()))
+    }
+
+    /// The same for a request that asks for nothing but bytes.
+    #[inline(always)]
+    pub(crate) fn hit_of_size(&self, space: Owner, size_bytes: u64) -> Option<Packed> {
+        self.hit_of_len(space, Need::len_of(size_bytes, self.inner().shape()))
+    }
+
+    #[inline(always)]
+    fn hit_of_len(&self, space: Owner, plain_len: Option<u64>) -> Option<Packed> {
         let inner = self.inner();
-        let plain_len = Need::plain_len(request, inner.shape());
         if let Some(class) = inner.classes.of_len(plain_len) {
             let handle = T::with_cache(self, |cache| cache.hit_by_call(space, class))??;
             let start = handle.slot().index();
@@ -125,10 +135,22 @@ impl<T: Threads> SharedAllocator<T> {
     /// no more than a look.
     #[inline(always)]
     pub(crate) fn free_hit(&self, space: Owner, handle: Handle) -> Option<Packed> {
+        self.free_hit_by::<false>(space, handle)
+    }
+
+    /// The same, by the only thread that can.
+    #[inline(always)]
+    pub(crate) fn free_hit_alone(&self, space: Owner, handle: Handle) -> Option<Packed> {
+        self.free_hit_by::<true>(space, handle)
+    }
+
+    #[inline(always)]
+    fn free_hit_by<const ALONE: bool>(&self, space: Owner, handle: Handle) -> Option<Packed> {
         match handle.slot() {
             Slot::Granule(granule) => {
-                let absorbed =
-                    T::with_cache(self, |cache| cache.absorb_by_call(space, handle, granule));
+                let absorbed = T::with_cache(self, |cache| {
+                    cache.absorb_by_call::<ALONE>(space, handle, granule)
+                });
                 let class = absorbed??;
                 Some(Packed::new(handle, Stretch { start: granule, len: 1 << class }))
             }

@@ -177,6 +177,14 @@ impl Found<'_> {
         };
         if won { Ok(next.handle(granule)) } else { Err(HandleError::Stale) }
     }
+
+    /// Frees the block, which no other thread tries meanwhile.
+    #[inline(always)]
+    pub(crate) fn free_alone(self, granule: u32) -> Handle {
+        let next = self.word.after(self.step);
+        self.cell.store(next.0, Ordering::Relaxed);
+        next.handle(granule)
+    }
 }
 
 /// Spreads a number over all bits (the finish of Steele, Lea and Flood's `SplitMix`).

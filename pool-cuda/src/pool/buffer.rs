@@ -72,12 +72,19 @@ pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
     len.checked_mul(element_bytes).ok_or(Error::TooLarge { len, element_bytes })
 }
 
-/// What to ask a pool for: something even for no elements, so that every buffer has an address.
+/// What every block is aligned to.
+const GRANULE_BYTES: usize = 256;
+
+/// The bytes to ask a pool for: some even for no elements, so that every buffer has an address.
 #[inline]
+fn size_of_block<T>(len: usize) -> Result<u64, Error> {
+    Ok(bytes_of::<T>(len)?.max(1) as u64)
+}
+
+/// What to ask a pool for.
 pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
-    let request = Request::new(bytes_of::<T>(len)?.max(1) as u64);
-    // Each block is aligned to a granule of 256 bytes.
-    if align_of::<T>() <= 256 {
+    let request = Request::new(size_of_block::<T>(len)?);
+    if align_of::<T>() <= GRANULE_BYTES {
         Ok(request)
     } else {
         Ok(request.align_bytes(align_of::<T>() as u64))
@@ -87,18 +94,20 @@ pub(super) fn request_of<T>(len: usize) -> Result<Request, Error> {
 impl<T: Pod> PoolBuffer<T> {
     #[inline]
     pub(super) fn new(len: usize, stream: &PoolStream) -> Result<Self, Error> {
-        let request = request_of::<T>(len)?;
         let (pool, home) = (stream.pool().lent(), stream.name());
-        // SAFETY: the stream is an owner.
-        match unsafe { pool.hit(home, &request) } {
-            (Some(handle), address) => Ok(Self::of(pool, home, handle, address, len)),
-            (None, _) => Self::new_slowly(len, stream, request),
+        if align_of::<T>() <= GRANULE_BYTES
+            // SAFETY: the stream is an owner.
+            && let (Some(handle), address) = unsafe { pool.hit(home, size_of_block::<T>(len)?) }
+        {
+            return Ok(Self::of(pool, home, handle, address, len));
         }
+        Self::new_slowly(len, stream)
     }
 
     #[cold]
-    fn new_slowly(len: usize, stream: &PoolStream, request: Request) -> Result<Self, Error> {
+    fn new_slowly(len: usize, stream: &PoolStream) -> Result<Self, Error> {
         let (pool, home) = (stream.pool().lent(), stream.name());
+        let request = request_of::<T>(len)?;
         // SAFETY: the stream is an owner.
         let (handle, address) = unsafe { pool.take(home, request) }?;
         // From here on a failure gives the memory back.

@@ -47,10 +47,10 @@ impl Parts {
     /// Memory that is there at the first look for a buffer on a stream: its handle and its address,
     /// in registers.
     #[inline]
-    fn hit(&self, name: Name, request: &Request) -> (Option<Handle>, u64) {
+    fn hit(&self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
         if let Name::Known(id) | Name::Lasting(id) = name
             && process::is_usable()
-            && let Some(block) = self.core.hit_on(id, request)
+            && let Some(block) = self.core.hit_on(id, size_bytes)
         {
             // The device has addresses.
             return (Some(block.handle()), self.core.address(&block).unwrap_or_default());
@@ -72,8 +72,23 @@ impl Parts {
 
     /// Takes a buffer's memory back, behind what is queued on a stream of this pool. It serves
     /// again whatever fails.
+    ///
+    /// # Safety
+    ///
+    /// The block is the buffer's, which does nothing with it any more.
     #[inline]
-    fn give_back(&self, name: Name, handle: Handle) {
+    unsafe fn give_back(&self, name: Name, handle: Handle) {
+        if let Name::Known(id) | Name::Lasting(id) = name
+            // SAFETY: the block is one buffer's, so that nobody else can free it.
+            && unsafe { self.core.free_hit_on(id, handle) }
+        {
+            return;
+        }
+        self.give_back_slowly(name, handle);
+    }
+
+    #[inline(never)]
+    fn give_back_slowly(&self, name: Name, handle: Handle) {
         let freed = match name {
             Name::Known(id) | Name::Lasting(id) => self.core.free_on(id, handle),
             Name::PerThread => self.core.free_on(&CudaStream::PER_THREAD, handle),
@@ -171,10 +186,10 @@ impl Lent {
     ///
     /// There is an owner meanwhile.
     #[inline(never)]
-    pub(super) unsafe fn hit(self, name: Name, request: &Request) -> (Option<Handle>, u64) {
+    pub(super) unsafe fn hit(self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
         // SAFETY: passed on to the caller.
         let parts = unsafe { self.get() };
-        let hit = parts.hit(name, request);
+        let hit = parts.hit(name, size_bytes);
         if hit.0.is_some() {
             lease::gave(&parts.tally);
         }
@@ -202,7 +217,7 @@ impl Lent {
     #[inline(never)]
     pub(super) unsafe fn give_back(self, name: Name, handle: Handle) {
         // SAFETY: the buffer is still out. The reference is not used once it is counted.
-        let ticket = unsafe { self.get() }.freed(name, handle);
+        let ticket = unsafe { self.get().freed(name, handle) };
         // SAFETY: passed on to the caller.
         unsafe { self.count(ticket) };
     }
@@ -227,9 +242,13 @@ impl Lent {
 }
 
 impl Parts {
+    /// # Safety
+    ///
+    /// As [`give_back`](Self::give_back).
     #[inline]
-    fn freed(&self, name: Name, handle: Handle) -> Ticket {
-        self.give_back(name, handle);
+    unsafe fn freed(&self, name: Name, handle: Handle) -> Ticket {
+        // SAFETY: passed on to the caller.
+        unsafe { self.give_back(name, handle) };
         self.ticket()
     }
 
