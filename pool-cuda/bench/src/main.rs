@@ -29,6 +29,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pool_cuda::CudaDevice;
 
 use self::figures::Report;
 use self::options::Options;
@@ -39,7 +40,8 @@ type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("pool-cuda-bench: {error}");
             ExitCode::FAILURE
@@ -47,21 +49,31 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures what was asked for, and prints each table once it is there.
-fn run(options: &Options) -> Result<()> {
-    let device = rig::open(options.device)?;
+/// Measures what was asked for, and prints each table once it is there; false if one could not be
+/// made.
+fn run(options: &Options) -> Result<bool> {
+    let device = CudaDevice::open(options.device)?;
     // As in a program that uses CUDA: its context is current on its thread.
     let _current = device.enter()?;
     let rig = Rig::new(device.clone())?;
     let mut report = Report::of(&rig)?;
     println!("{report}");
+    let mut all_well = true;
     for table in options.tables() {
-        let section = measure::section(table, &rig, options)?;
-        println!("\n{}", report::table(&section));
-        report.sections.push(section);
+        match measure::section(table, &rig, options) {
+            Ok(section) => {
+                println!("\n{}", report::table(&section));
+                report.sections.push(section);
+            }
+            // The others may do.
+            Err(error) => {
+                all_well = false;
+                eprintln!("pool-cuda-bench: {table:?}: {error}");
+            }
+        }
+        if let Some(file) = &options.json {
+            fs::write(file, serde_json::to_string_pretty(&report)?)?;
+        }
     }
-    if let Some(file) = &options.json {
-        fs::write(file, serde_json::to_string_pretty(&report)?)?;
-    }
-    Ok(())
+    Ok(all_well)
 }

@@ -16,11 +16,6 @@ pub(crate) struct Rig {
     pub(crate) kernels: Kernels,
 }
 
-/// Opens a device.
-pub(crate) fn open(ordinal: u32) -> Result<CudaDevice> {
-    Ok(CudaDevice::open(ordinal)?)
-}
-
 impl Rig {
     /// Loads what is needed on a device whose context is current.
     pub(crate) fn new(device: CudaDevice) -> Result<Self> {
