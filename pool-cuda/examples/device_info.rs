@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pool_cuda::{CudaError, Device, Driver};
+use pool_cuda::{CudaDevice, CudaError, Driver};
 
 fn main() -> ExitCode {
     match print_devices() {
@@ -18,19 +18,26 @@ fn print_devices() -> Result<(), CudaError> {
     let driver = Driver::system()?;
     let version = driver.version()?;
     println!("driver for CUDA {}.{}", version / 1000, version % 1000 / 10);
-    for ordinal in 0..driver.device_count()? {
-        let device = Device::open(ordinal)?;
-        let memory = device.memory()?;
+    let devices = (0..driver.device_count()?).map(CudaDevice::open);
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    for device in &devices {
         let pages = match device.page_bytes() {
             Some(bytes) => format!("pages of {} KiB", bytes >> 10),
             None => "no virtual memory management".to_owned(),
         };
         println!(
-            "device {ordinal}: {}, {} MiB, {} MiB free, {pages}",
+            "device {}: {}, {} MiB, {} MiB free, {pages}",
+            device.ordinal(),
             device.name(),
             device.total_bytes() >> 20,
-            memory.free_bytes >> 20,
+            device.memory()?.free_bytes >> 20,
         );
+    }
+    for device in &devices {
+        for peer in devices.iter().filter(|peer| peer.ordinal() != device.ordinal()) {
+            let can = if device.can_access(peer)? { "can" } else { "cannot" };
+            println!("device {} {can} use memory of device {}", device.ordinal(), peer.ordinal());
+        }
     }
     Ok(())
 }

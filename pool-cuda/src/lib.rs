@@ -15,17 +15,40 @@
 //! # Ok::<(), pool_cuda::Error>(())
 //! ```
 //!
+//! | what for | where |
+//! | --- | --- |
+//! | memory | [`CudaPool::alloc`], [`alloc_zeroed`](CudaPool::alloc_zeroed), [`alloc_from`](CudaPool::alloc_from), [`alloc_movable`](CudaPool::alloc_movable); of the host, [`PinnedPool`] |
+//! | to use a buffer on a stream | [`PoolBuffer::on`], [`PoolBuffer::on_mut`]: guards [`DeviceRef`], [`DeviceMut`] |
+//! | streams | [`CudaPool::create_stream`], [`adopt_raw`](CudaPool::adopt_raw), [`legacy_stream`](CudaPool::legacy_stream), [`per_thread_stream`](CudaPool::per_thread_stream) |
+//! | kernels | `cust::launch!` with a [`PoolStream`], or [`PoolStream::launch_raw`] |
+//! | graphs | [`CudaPool::begin_capture`] |
+//! | several devices | [`CudaDevice::can_access`], [`CudaDevice::open_to`] |
+//! | where arenas come from | [`ArenaSource`] |
+//!
+//! # What holds everywhere
+//!
+//! - A hit, an allocation that free memory serves, makes no call of the driver; a drop never waits.
+//! - A launch is unsafe. It is queued on the stream that its guards name, while they are alive, and its
+//!   kernel stays in their elements and only reads what is a [`DeviceRef`]. All else is ordered by the
+//!   guards.
+//! - The context that is current on a thread is current again after each call.
+//! - In a child of a fork every call answers [`CudaError::Forked`], and while the process exits,
+//!   [`CudaError::Exiting`]; what is dropped then does nothing.
+//! - A refused request changes nothing, and a failed call of the driver is named, with its code.
+//!
+//! # Building and starting without CUDA
+//!
 //! The driver (`libcuda.so.1`) is found when the program runs and is not linked by this crate, so
 //! a program without the feature `cust` starts everywhere, and where there is no driver it gets
 //! [`CudaError::NoDriver`]. With it, on by default, a program needs the driver to start, as any
 //! program with cust does.
 //!
-//! # Building without CUDA
-//!
 //! cust's build script wants a folder with a `lib64` in it under `CUDA_LIBRARY_PATH`, and asks
 //! the linker for `-lcuda`. To check and to test, an empty archive `lib64/libcuda.a` satisfies both.
 //! A program that is to run needs a `lib64/libcuda.so` there: the driver's, or a stub with the
 //! same soname, as the toolkit has it. Without the feature, nothing of this is needed.
+//!
+//! The crate's readme is a guide with a first program.
 
 #[cfg(feature = "cust")]
 mod cust;
@@ -36,6 +59,7 @@ mod lease;
 mod pool;
 mod process;
 mod sys;
+mod threads;
 
 pub use device::{
     ArenaSource, ContextGuard, CudaDevice, CudaFence, CudaRange, CudaStream, EventCounts,
@@ -47,3 +71,9 @@ pub use pool::{
     PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
 };
 pub use pool_core;
+pub use threads::CudaThreads;
+
+/// The guide, whose programs must compile.
+#[cfg(all(doctest, feature = "cust"))]
+#[doc = include_str!("../README.md")]
+mod guide {}

@@ -199,6 +199,10 @@ pub enum PoolError<E> {
     /// An earlier call failed in such a way that none succeeds any more.
     #[error("the device failed for good in an earlier call")]
     Poisoned,
+    /// This process is a fork of the one that made the pool, and [leaves](crate::sync::leave_locks) it
+    /// as it is.
+    #[error("the pool is of the process that this one was forked from")]
+    Forked,
     /// The host's heap refused memory for the pool's tables.
     #[error("the host heap refused memory for tables")]
     OutOfHostMemory,

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::asker::Asker;
 use super::error::PoolError;
-use super::inner::{CLEAN, Inner};
+use super::inner::{CLEAN, Inner, check_not_left};
 use super::notes::{Note, RawUse};
 use super::parcel::Needs;
 use super::sabotage::{
@@ -22,6 +22,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         on: &On<'_, D::Stream>,
         handle: Handle,
     ) -> Result<Block, PoolError<D::Error>> {
+        check_not_left()?;
         let block = self.shared.block(handle)?;
         let asker = self.resolve(on)?;
         let note = self.notes.copy(handle);
@@ -188,6 +189,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         handle: Handle,
         on: &On<'_, D::Stream>,
     ) -> Result<(), PoolError<D::Error>> {
+        check_not_left()?;
         self.shared.block(handle)?;
         let asker = self.resolve(on)?;
         self.note_use(handle, asker)

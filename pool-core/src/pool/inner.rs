@@ -18,7 +18,7 @@ use super::tags::Tags;
 use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::range::{Placement, RangeConfig, Shape, Spans, Tolerance};
-use crate::sync::{AtomicU32, Lock, Ordering, instance_number};
+use crate::sync::{AtomicU32, Lock, Ordering, instance_number, is_left};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
 /// The space of requests that name no stream.
@@ -167,16 +167,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(inner)
     }
 
-    /// Whether a request may be a hit: nothing is captured, due, or lost.
+    /// Whether a request may be a hit: nothing is captured, due, lost, or another process's.
     #[inline(always)]
     pub(super) fn is_quiet(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & !COOLING == 0
+        self.mode.load(Ordering::Acquire) & !COOLING == 0 && !is_left()
     }
 
     /// Whether a free may be a hit: the same, and no freed block has to rest.
     #[inline(always)]
     pub(super) fn is_quiet_for_frees(&self) -> bool {
-        self.mode.load(Ordering::Acquire) == 0
+        self.mode.load(Ordering::Acquire) == 0 && !is_left()
     }
 
     fn is(&self, bit: u32) -> bool {
@@ -267,6 +267,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     pub(super) fn check_alive(&self) -> Result<(), PoolError<D::Error>> {
+        check_not_left()?;
         if self.is_poisoned() { Err(PoolError::Poisoned) } else { Ok(()) }
     }
 
@@ -293,6 +294,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             quota_bytes: over.quota_bytes,
         })
     }
+}
+
+/// Refuses in a forked child, before any lock is taken.
+pub(super) fn check_not_left<E>() -> Result<(), PoolError<E>> {
+    if is_left() { Err(PoolError::Forked) } else { Ok(()) }
 }
 
 /// Spans as they are for a range of so many bytes, whatever the space of offsets.

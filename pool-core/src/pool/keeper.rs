@@ -10,7 +10,7 @@ use super::error::PoolError;
 use super::inner::Inner;
 use crate::device::Device;
 use crate::sync::is_left;
-use crate::threads::DefaultThreads;
+use crate::threads::Threads;
 
 /// A thread that [ticks](Pool::tick) for a pool, so that growth ahead of need, and what goes back
 /// by itself, take no time of the program's threads. It ends when this is dropped, and soon after
@@ -25,7 +25,7 @@ pub struct Keeper {
     thread: Option<JoinHandle<()>>,
 }
 
-impl<D: Device> Pool<D> {
+impl<D: Device, T: Threads> Pool<D, T> {
     /// Starts a thread that [ticks](Pool::tick) each time that `period` has passed, until the returned value is
     /// dropped; other threads do not grow the pool ahead of need meanwhile. It keeps the pool alive only
     /// during a tick. A tick that fails is tried again at the
@@ -59,7 +59,7 @@ impl<D: Device> Pool<D> {
         // From here on, not from its first tick on.
         self.inner().with_books(|books| books.keepers += 1);
         let thread = thread::Builder::new().name("pool-keeper".into()).spawn(move || {
-            keep_up::<D>(&pool, period, &seen);
+            keep_up(&pool, period, &seen);
             if let Some(inner) = pool.upgrade() {
                 inner.with_books(|books| books.keepers -= 1);
             }
@@ -71,8 +71,8 @@ impl<D: Device> Pool<D> {
     }
 }
 
-fn keep_up<D: Device>(
-    pool: &Weak<Inner<D, DefaultThreads>>,
+fn keep_up<D: Device, T: Threads>(
+    pool: &Weak<Inner<D, T>>,
     period: Duration,
     (ended, woken): &(Mutex<bool>, Condvar),
 ) {

@@ -12,9 +12,9 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 /// lock that another one held is never opened.
 ///
 /// From then on nothing that ends here takes a lock, calls a device or waits for a thread: handles of
-/// pools, caches of threads that end, guards, tenancies, keepers. What they had stays as it is. Calls
-/// that do something (allocate, free, ask for figures) are not stopped by this: whoever binds a device
-/// refuses them in a child.
+/// pools, caches of threads that end, guards, tenancies, keepers. What they had stays as it is. To
+/// allocate and to free from a pool is refused; calls that ask for figures, and those of
+/// a range or an allocator without a device, are not stopped by this.
 ///
 /// It stores to one atomic, so that a handler of `pthread_atfork` may call it.
 ///

@@ -663,15 +663,39 @@ impl<T: Threads> Cache<T> {
         self.home = Home::at(shard % self.inner.centre.count());
     }
 
-    /// Whether it is a cache of an allocator.
-    #[cfg(feature = "std")]
+    /// Whether it is a cache of an allocator: for platforms that [keep](Threads::with_cache) a
+    /// thread's caches.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(1 << 30))?;
+    /// # let other = SharedAllocator::new(RangeConfig::new(1 << 30))?;
+    /// let cache = shared.cache();
+    /// assert!(cache.is_of(&shared) && !cache.is_of(&other));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
     #[inline(always)]
-    pub(super) fn is_of(&self, shared: &SharedAllocator<T>) -> bool {
+    pub fn is_of(&self, shared: &SharedAllocator<T>) -> bool {
         Arc::ptr_eq(&self.inner, shared.inner())
     }
 
-    /// Whether nobody has the allocator any more.
-    pub(super) fn is_orphaned(&self) -> bool {
+    /// Whether nobody has the allocator any more: then it is of no use.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{RangeConfig, SharedAllocator};
+    /// # let shared = SharedAllocator::new(RangeConfig::new(1 << 30))?;
+    /// let cache = shared.cache();
+    /// drop(shared);
+    /// assert!(cache.is_orphaned());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_orphaned(&self) -> bool {
         self.allocator.strong_count() == 0
     }
 }

@@ -78,12 +78,37 @@ impl CudaDevice {
         self.queue(stream, |raw| unsafe { self.driver().functions.copy(to, from, bytes, raw) })
     }
 
-    /// Sets bytes of the device.
+    /// Sets bytes of the device, in a stream: for memory that the program has by its address, such
+    /// as a block of a [`Pool`](pool_core::Pool). No bytes are no call.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`], also for work that failed earlier.
     ///
     /// # Safety
     ///
-    /// As [`copy_to_host`](Self::copy_to_host).
-    pub(crate) unsafe fn fill(
+    /// The stream is alive and of this device, and the place has so many bytes until the stream has
+    /// passed. What else uses them is ordered with it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// use pool_core::{Pool, PoolConfig};
+    ///
+    /// let pool = Pool::new(CudaDevice::open_on(driver, 0)?, PoolConfig::new())?;
+    /// let id = pool.create_stream()?;
+    /// let block = pool.allocate_on(id, 4096)?;
+    /// if let (Some(stream), Some(address)) = (pool.stream(id), pool.address(&block)) {
+    ///     // SAFETY: both are the pool's, and the block is freed behind the fill.
+    ///     unsafe { pool.device().fill(&stream, address, 0, 4096) }?;
+    /// }
+    /// pool.free_on(id, block.handle())?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub unsafe fn fill(
         &self,
         stream: &CudaStream,
         address: u64,

@@ -33,6 +33,7 @@ use self::parts::Owner;
 use self::stream::Name;
 use crate::device::{CudaDevice, CudaStream};
 use crate::process;
+use crate::threads::CudaThreads;
 
 pub use access::{DeviceMut, DeviceRef};
 pub use buffer::{PoolBuffer, RawBuffer};
@@ -97,7 +98,7 @@ impl CudaPool {
     /// See [`CudaPool`].
     pub fn new(device: CudaDevice, config: PoolConfig) -> Result<Self, Error> {
         process::check()?;
-        let core = Pool::new(device, config)?;
+        let core = Pool::on_platform(device, config)?;
         Ok(Self { parts: Owner::new(core) })
     }
 
@@ -141,7 +142,7 @@ impl CudaPool {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
-    pub unsafe fn core(&self) -> &Pool<CudaDevice> {
+    pub unsafe fn core(&self) -> &Pool<CudaDevice, CudaThreads> {
         &self.parts.core
     }
 

@@ -4,7 +4,6 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use bytemuck::Pod;
-use pool_core::threads::DefaultThreads;
 use pool_core::{Movable, MovableGuard, On};
 
 use super::access::{DeviceMut, DeviceRef};
@@ -14,6 +13,7 @@ use super::stream::PoolStream;
 use super::travels::{Travels, Use};
 use crate::device::{CudaDevice, CudaStream};
 use crate::process;
+use crate::threads::CudaThreads;
 
 /// A typed buffer that the pool may move while nobody has its address, to make room for a request
 /// that fits nowhere: see [`Pool::allocate_movable`](pool_core::Pool::allocate_movable). It goes
@@ -46,7 +46,7 @@ pub struct MovableBuffer<T> {
 #[must_use = "the buffer may be moved as soon as this is dropped"]
 pub struct MovableUse<'b, G> {
     use_of: G,
-    held: MovableGuard<'b, CudaDevice, DefaultThreads>,
+    held: MovableGuard<'b, CudaDevice, CudaThreads>,
 }
 
 impl<T: Pod> MovableBuffer<T> {
@@ -77,7 +77,7 @@ impl<T> MovableBuffer<T> {
         &self,
         stream: &PoolStream,
         what: Use,
-    ) -> Result<MovableGuard<'_, CudaDevice, DefaultThreads>, Error> {
+    ) -> Result<MovableGuard<'_, CudaDevice, CudaThreads>, Error> {
         process::check()?;
         let parts = self.stream.parts();
         // The pool notes the use by itself.

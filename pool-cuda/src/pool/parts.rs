@@ -16,10 +16,11 @@ use crate::device::{CudaDevice, CudaStream};
 use crate::error::CudaError;
 use crate::lease::{self, Tally, Ticket};
 use crate::process;
+use crate::threads::CudaThreads;
 
 /// The pool below, and what came back from drops.
 pub(crate) struct Parts {
-    pub(crate) core: Pool<CudaDevice>,
+    pub(crate) core: Pool<CudaDevice, CudaThreads>,
     /// The buffers that are out.
     tally: Arc<Tally>,
     /// The legacy default stream, once somebody asked for it.
@@ -28,7 +29,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn new(core: Pool<CudaDevice>) -> Self {
+    pub(super) fn new(core: Pool<CudaDevice, CudaThreads>) -> Self {
         let (tally, legacy, failure) = (Tally::new(), OnceLock::new(), Mutex::new(None));
         Self { core, tally, legacy, failure }
     }
@@ -49,7 +50,6 @@ impl Parts {
     #[inline]
     fn hit(&self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
         if let Name::Known(id) | Name::Lasting(id) = name
-            && process::is_usable()
             && let Some(block) = self.core.hit_on(id, size_bytes)
         {
             // The device has addresses.
@@ -118,7 +118,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(super) fn new(core: Pool<CudaDevice>) -> Arc<Self> {
+    pub(super) fn new(core: Pool<CudaDevice, CudaThreads>) -> Arc<Self> {
         let parts = Box::leak(Box::new(Parts::new(core)));
         Arc::new(Self { parts: Lent(NonNull::from(parts)) })
     }

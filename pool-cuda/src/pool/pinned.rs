@@ -106,7 +106,7 @@ impl PinnedPool {
     ///
     /// See [`PinnedPool`].
     pub fn new(device: &CudaDevice, config: PoolConfig) -> Result<Self, Error> {
-        let core = Pool::new(device.with_source(ArenaSource::PinnedHost)?, config)?;
+        let core = Pool::on_platform(device.with_source(ArenaSource::PinnedHost)?, config)?;
         let quiet = core.create_stream()?;
         Ok(Self { parts: Arc::new(Pinned { parts: Parts::new(core), quiet }) })
     }

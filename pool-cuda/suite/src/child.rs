@@ -8,20 +8,24 @@ use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use pool_core::PoolError;
 use pool_cuda::{CudaDevice, PoolStream};
 use pool_cuda::{CudaError, CudaPool, Error, MovableBuffer, PinnedBuffer, PinnedPool, PoolBuffer};
 
 use crate::bed::{Bed, Session, Simulated};
+use crate::kernels::Kernels;
 use crate::run::Test;
 use crate::world::{World, config};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     no_call_comes_after_the_end_of_the_process,
     p125_a_forked_child_calls_nothing_and_ends,
+    p075_a_device_that_fails_for_good_ends_nothing_else,
 ];
 
 const EXIT: &str = "--part=exit";
 const FORK: &str = "--part=fork";
+const FAIL: &str = "--part=fail";
 
 /// What a late check says if all is well.
 const ALL_IS_WELL: c_int = 42;
@@ -31,6 +35,7 @@ pub(crate) fn run(bed: &'static dyn Bed) -> Option<ExitCode> {
     match std::env::args().nth(1)?.as_str() {
         EXIT => Some(end_with_live_buffers(bed)),
         FORK => Some(fork_with_live_buffers(bed)),
+        FAIL => Some(fail_for_good(bed)),
         _ => None,
     }
 }
@@ -51,6 +56,12 @@ fn no_call_comes_after_the_end_of_the_process(_: &World) {
 
 fn p125_a_forked_child_calls_nothing_and_ends(_: &World) {
     let (code, said) = play(FORK);
+    assert_eq!(code, Some(ALL_IS_WELL), "{said}");
+}
+
+/// In a process of its own, since the device's context is lost with it.
+fn p075_a_device_that_fails_for_good_ends_nothing_else(_: &World) {
+    let (code, said) = play(FAIL);
     assert_eq!(code, Some(ALL_IS_WELL), "{said}");
 }
 
@@ -117,6 +128,42 @@ impl Belongings {
         drop((buffers, movable, pinned, streams, staging, pool, device));
         Ok(())
     }
+}
+
+/// A kernel uses an address that it may not: from then on each call fails, and nothing else does.
+fn fail_for_good(bed: &'static dyn Bed) -> ExitCode {
+    let session = bed.begin(0);
+    let mut belongings = Belongings::of(&*session);
+    let stream = belongings.streams[0].clone();
+    if let Some(simulated) = session.simulated() {
+        simulated.make_fatal(0);
+    } else {
+        let kernels = Kernels::load(&belongings.device);
+        let mut raw = belongings.buffers.remove(0).into_raw();
+        raw.address = 4096;
+        // SAFETY: the wrong address is what this is about; the process ends with it.
+        let mut wrong: PoolBuffer<u8> = unsafe { PoolBuffer::from_raw(raw) };
+        kernels.mark(wrong.on_mut(&stream).unwrap(), 1, 0);
+        belongings.buffers.push(wrong);
+        core::mem::forget(kernels);
+    }
+    let fatal = |error: Error| match error {
+        Error::Driver(error) => assert_eq!(error.code(), Some(700)),
+        error => panic!("{error}"),
+    };
+    fatal(stream.synchronize().unwrap_err());
+    let mut large = Vec::new();
+    let error = loop {
+        match belongings.pool.alloc::<u8>(200 << 20, &stream) {
+            Ok(buffer) => large.push(buffer),
+            Err(error) => break error,
+        }
+    };
+    assert!(!matches!(error.pool(), Some(PoolError::OutOfMemory { .. })), "{error}");
+    let error = belongings.pool.alloc::<u8>(200 << 20, &stream).unwrap_err();
+    assert!(matches!(error.pool(), Some(PoolError::Poisoned)), "{error}");
+    drop((large, belongings, stream));
+    ExitCode::from(u8::try_from(ALL_IS_WELL).unwrap_or(1))
 }
 
 /// What a process has that ends.

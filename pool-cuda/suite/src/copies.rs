@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     parts_are_copied_alone,
     a_copy_on_the_device_is_in_its_stream,
     elements_of_several_bytes,
+    cust_takes_what_a_guard_has,
 ];
 
 fn copies_come_after_what_is_queued(world: &World) {
@@ -72,4 +73,23 @@ fn elements_of_several_bytes(world: &World) {
     let now = buffer.on(&stream).unwrap().to_vec().unwrap();
     assert_eq!(now[..2], [[u32::MAX; 3]; 2]);
     assert_eq!(now[2..], numbers[2..]);
+}
+
+fn cust_takes_what_a_guard_has(world: &World) {
+    use cust::memory::{CopyDestination, DeviceMemory};
+    let pool = world.pool();
+    let stream = pool.legacy_stream().unwrap();
+    let _current = pool.device().enter().unwrap();
+    let buffer = pool.alloc_from(&[1_u32, 2, 3, 4], &stream).unwrap();
+    let part = buffer.on(&stream).unwrap().slice(1..3).unwrap();
+    assert_eq!((part.as_raw_ptr(), part.size_in_bytes()), (part.address(), 8));
+    assert_eq!(part.as_device_ptr().as_raw(), part.address());
+    let mut host = [0; 2];
+    // SAFETY: the slice is used here alone, on the legacy default stream.
+    unsafe { part.as_cust_slice() }.copy_to(&mut host).unwrap();
+    assert_eq!(host, [2, 3]);
+    // SAFETY: as above; it is not dropped.
+    let mut cust_buffer = unsafe { part.as_cust_buffer() };
+    cust_buffer.copy_from(&[7, 8]).unwrap();
+    assert_eq!(buffer.on(&stream).unwrap().to_vec().unwrap(), [1, 7, 8, 4]);
 }

@@ -14,8 +14,9 @@
 //! program from it as long as that does the same again.
 //!
 //! A [`Pool`](pool_core::Pool) replays a [`Program`]: the same trace with its streams and threads,
-//! or a generated [`Pipeline`]; [`Pooled`] queues work for it on the simulated device, whose
-//! detector is the judge, and [`Cost`] says what the pool asked of the device.
+//! or a generated [`Pipeline`]. [`Pooled`] queues work for it on the simulated device, whose
+//! detector is the judge, or [`Work`] of another kind on any device; [`Cost`] says what the pool
+//! asked of the device.
 //!
 //! What is counted, wherever a replay is reported:
 //!

@@ -9,6 +9,8 @@ use std::{
     time::Instant,
 };
 
+use pool_core::Device;
+
 use super::{
     placer::Placer,
     pooled::{Pooled, Stopped, Work},
@@ -80,8 +82,10 @@ where
 /// assert_eq!(pass_pooled_together(copies)?.failures, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn pass_pooled_together<W: Work + Send>(copies: Vec<Pooled<'_, W>>) -> Result<Pass, Stopped> {
-    let warm_up = |pooled: &mut Pooled<'_, W>| {
+pub fn pass_pooled_together<D: Device, W: Work<D> + Send>(
+    copies: Vec<Pooled<'_, D, W>>,
+) -> Result<Pass, Stopped<D::Error>> {
+    let warm_up = |pooled: &mut Pooled<'_, D, W>| {
         // What is wrong shows again in the pass.
         let _ = pooled.warm_up();
     };

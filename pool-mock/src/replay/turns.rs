@@ -9,17 +9,19 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
+use pool_core::Device;
+
 use super::{
     pooled::{Pooled, Stopped, Work},
     program::Program,
 };
 
 /// Several passes; `ended` is told how many requests each refused.
-pub(super) fn passes<W: Work + Send>(
-    pooled: &mut Pooled<'_, W>,
+pub(super) fn passes<D: Device, W: Work<D> + Send>(
+    pooled: &mut Pooled<'_, D, W>,
     passes: u32,
     ended: &mut (dyn FnMut(u64) + Send),
-) -> Result<(), Stopped> {
+) -> Result<(), Stopped<D::Error>> {
     let mut failures = 0;
     take_turns(pooled, passes, &mut |turn| {
         failures += u64::from(!turn.served);
@@ -31,7 +33,9 @@ pub(super) fn passes<W: Work + Send>(
 }
 
 /// Whether every request of a pass is served. Stops at the first that is not.
-pub(super) fn serves<W: Work + Send>(pooled: &mut Pooled<'_, W>) -> Result<bool, Stopped> {
+pub(super) fn serves<D: Device, W: Work<D> + Send>(
+    pooled: &mut Pooled<'_, D, W>,
+) -> Result<bool, Stopped<D::Error>> {
     let mut all = true;
     take_turns(pooled, 1, &mut |turn| {
         all &= turn.served;
@@ -48,21 +52,21 @@ struct Turn {
 }
 
 /// What all threads share.
-struct Table<'p, 'a, W: Work> {
-    pooled: &'p mut Pooled<'a, W>,
+struct Table<'p, 'a, D: Device, W: Work<D>> {
+    pooled: &'p mut Pooled<'a, D, W>,
     /// Of all calls of all passes, the next.
     next: usize,
     end: usize,
-    stopped: Option<Stopped>,
+    stopped: Option<Stopped<D::Error>>,
     /// Looks at each call; false ends the replay.
     seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
 }
 
-fn take_turns<'p, W: Work + Send>(
-    pooled: &'p mut Pooled<'_, W>,
+fn take_turns<'p, D: Device, W: Work<D> + Send>(
+    pooled: &'p mut Pooled<'_, D, W>,
     passes: u32,
     seen: &'p mut (dyn FnMut(Turn) -> bool + Send),
-) -> Result<(), Stopped> {
+) -> Result<(), Stopped<D::Error>> {
     let program = pooled.program();
     let end = program.calls().len().saturating_mul(passes as usize);
     let table = Mutex::new(Table { pooled, next: 0, end, stopped: None, seen });
@@ -91,23 +95,23 @@ fn take_turns<'p, W: Work + Send>(
 }
 
 /// Whoever waits goes home.
-fn end_now<W: Work>(table: &Mutex<Table<'_, '_, W>>, turns: &[Condvar]) {
+fn end_now<D: Device, W: Work<D>>(table: &Mutex<Table<'_, '_, D, W>>, turns: &[Condvar]) {
     let mut table = lock(table);
     table.next = table.end;
     turns.iter().for_each(Condvar::notify_all);
 }
 
-fn lock<'t, 'p, 'a, W: Work>(
-    table: &'t Mutex<Table<'p, 'a, W>>,
-) -> MutexGuard<'t, Table<'p, 'a, W>> {
+fn lock<'t, 'p, 'a, D: Device, W: Work<D>>(
+    table: &'t Mutex<Table<'p, 'a, D, W>>,
+) -> MutexGuard<'t, Table<'p, 'a, D, W>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What each thread does: its own calls, when it is their turn.
-fn work<W: Work>(
+fn work<D: Device, W: Work<D>>(
     program: &Program,
     thread: u32,
-    table: &Mutex<Table<'_, '_, W>>,
+    table: &Mutex<Table<'_, '_, D, W>>,
     turns: &[Condvar],
 ) {
     let calls = program.calls();
@@ -144,12 +148,12 @@ fn work<W: Work>(
 }
 
 /// A thread goes: at the end of the replay, or by a panic, which ends it.
-struct Leave<'t, 'p, 'a, W: Work> {
-    table: &'t Mutex<Table<'p, 'a, W>>,
+struct Leave<'t, 'p, 'a, D: Device, W: Work<D>> {
+    table: &'t Mutex<Table<'p, 'a, D, W>>,
     turns: &'t [Condvar],
 }
 
-impl<W: Work> Drop for Leave<'_, '_, '_, W> {
+impl<D: Device, W: Work<D>> Drop for Leave<'_, '_, '_, D, W> {
     fn drop(&mut self) {
         end_now(self.table, self.turns);
     }

@@ -5,15 +5,15 @@ use core::error::Error;
 use pool_core::{Advice, Pool, policy::Settings};
 use pool_mock::{
     device::SimConfig,
-    replay::{Cost, Pooled, Stopped},
+    replay::{Cost, Pooled},
 };
 
 use crate::{
     advice_row::{AdviceRow, Pass, Run, Runs},
-    job::JobError,
     options::{Options, PacingChoice},
     pool::PoolJob,
     progress::Progress,
+    simulated::Simulated,
 };
 
 /// Passes of a run: the first is cold, the others are warm.
@@ -42,7 +42,7 @@ impl PoolJob {
             streams: self.all.streams(),
             threads: self.all.threads(),
             peak_live_bytes: self.all.peak_live_bytes(options.granule_bytes()),
-            min_limit_bytes: self.min_limit(&self.all, options, progress)?,
+            min_limit_bytes: self.min_limit(&Simulated(options), &self.all, options, progress)?,
             runs,
         })
     }
@@ -53,9 +53,10 @@ impl PoolJob {
         settings: Settings,
         options: &Options,
         choice: &PacingChoice,
-    ) -> Result<(Run, Advice), JobError> {
-        let device = self.device(SimConfig::new().pacing(choice.pacing), options);
-        let pool = Pool::new(device, settings.into()).map_err(Stopped::from)?;
+    ) -> Result<(Run, Advice), Box<dyn Error>> {
+        let config = SimConfig::new().pacing(choice.pacing);
+        let device = Simulated(options).device(config, self.most_bytes(options));
+        let pool = Pool::new(device, settings.into())?;
         let mut pooled = Pooled::with_work(&pool, &self.all)?;
         let mut passes = Vec::new();
         let mut before = pool.stats();

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use pool_core::{ConfigError, Placement, RangeConfig, VerifyError, Work};
 use pool_mock::{
     Trace,
-    replay::{Best, Script, Stopped, Survey},
+    replay::{Best, Script, Survey},
 };
 
 use crate::{
@@ -51,9 +51,6 @@ pub(crate) enum JobError {
     /// The copies have more blocks than a replay counts.
     #[error("so many copies have more than 4,294,967,295 blocks live at once: use fewer --threads")]
     TooManyBlocks,
-    /// The pool or the device refused what no want of memory explains.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
     /// The system has no more threads.
     #[error("cannot start a thread for each copy, use fewer --threads: {0}")]
     Threads(io::Error),

@@ -7,7 +7,10 @@ mod advice_row;
 mod advice_table;
 mod advise;
 mod bare;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod job;
+mod machine;
 mod options;
 mod plan;
 mod plan_table;
@@ -17,6 +20,7 @@ mod pool_table;
 mod progress;
 mod row;
 mod shared;
+mod simulated;
 mod table;
 
 use core::error::Error;
@@ -30,9 +34,11 @@ use pool_mock::{Trace, replay::Script};
 
 use self::{
     job::Job,
-    options::Options,
+    machine::Machine,
+    options::{DeviceChoice, Options},
     pool::{PoolJob, Subject},
     progress::Progress,
+    simulated::Simulated,
 };
 
 fn main() -> ExitCode {
@@ -42,7 +48,7 @@ fn main() -> ExitCode {
     } else if options.advise {
         advise(&options)
     } else if options.pool {
-        run_on_pools(&options)
+        on_the_device(&options)
     } else {
         run(&options)
     };
@@ -136,12 +142,44 @@ fn plan(options: &Options) -> io::Result<bool> {
     Ok(all_well)
 }
 
+/// Replays all traces on pools over the device that is asked for; false as below, or if there is no
+/// such device.
+fn on_the_device(options: &Options) -> io::Result<bool> {
+    match options.device {
+        DeviceChoice::Simulated => run_on_pools(&Simulated(options), options),
+        #[cfg(feature = "cuda")]
+        DeviceChoice::Cuda(ordinal) if options.queues_work() => {
+            on_cuda::<cuda::filled::Filled>(ordinal, options)
+        }
+        #[cfg(feature = "cuda")]
+        DeviceChoice::Cuda(ordinal) => on_cuda::<pool_mock::replay::Idle>(ordinal, options),
+        // The command line refuses it.
+        #[cfg(not(feature = "cuda"))]
+        DeviceChoice::Cuda(_) => Ok(false),
+    }
+}
+
+/// Replays all traces on pools over a CUDA device; false as below, or if there is no such device.
+#[cfg(feature = "cuda")]
+fn on_cuda<W>(ordinal: u32, options: &Options) -> io::Result<bool>
+where
+    W: pool_mock::replay::Work<pool_cuda::CudaDevice> + Send,
+{
+    match cuda::Cuda::<W>::open(ordinal) {
+        Ok(machine) => run_on_pools(&machine, options),
+        Err(error) => {
+            eprintln!("replay: {error}");
+            Ok(false)
+        }
+    }
+}
+
 /// Replays all traces on pools; false if any was damaged, any request refused, or if any two uses
 /// of the same bytes could have raced.
-fn run_on_pools(options: &Options) -> io::Result<bool> {
+fn run_on_pools(machine: &impl Machine, options: &Options) -> io::Result<bool> {
     let mut rows = Vec::new();
     let all_well = on_pools(options, |job, progress, out| {
-        let row = job.run(options, progress)?;
+        let row = job.run(machine, options, progress)?;
         if options.json {
             progress.suspend(|| writeln!(out, "{}", row.json()))?;
         }

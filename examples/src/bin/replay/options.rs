@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+use clap::{
+    ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum, error::ErrorKind,
+    parser::ValueSource,
+};
 use pool_core::Placement;
 use pool_core::policy::{Preallocation, Settings};
 use pool_mock::device::Pacing;
@@ -42,7 +45,8 @@ pub(crate) struct Options {
     #[arg(long, group = "many")]
     pub(crate) shared: bool,
 
-    /// Replay through a pool over the simulated device, with the trace's own streams
+    /// Replay through a pool, with the trace's own streams, over the simulated device unless --device
+    /// names another
     ///
     /// Each stream of the trace is one that the pool owns; a free names the stream that the trace
     /// does. Says how many bytes are needed, what time an operation takes beside --shared, and
@@ -52,6 +56,22 @@ pub(crate) struct Options {
     /// is 1.
     #[arg(long, group = "many", conflicts_with_all = ["capacity", "placement"])]
     pub(crate) pool: bool,
+
+    /// With --pool, what the pool is over: sim (the simulated device), cuda, or cuda:N (the CUDA
+    /// device with that number, if the program is built with the feature "cuda")
+    ///
+    /// A CUDA device runs at its own pace, and proves nothing.
+    #[arg(long, value_name = "DEVICE", default_value = "sim", requires = "pool")]
+    #[arg(value_parser = device)]
+    pub(crate) device: DeviceChoice,
+
+    /// With --device cuda, whether a small fill is queued behind each allocation and before each
+    /// free, and for each other use: of the block's first 4 KiB at most
+    ///
+    /// Without them fences are done at once. The time an operation takes is always that of passes
+    /// without fills. The simulated device always gets work.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    work: bool,
 
     /// With --pool, the bytes that the pool reserves, as one arena at its start; without it, the
     /// pool grows by arenas as it needs them
@@ -148,12 +168,37 @@ pub(crate) struct Options {
 impl Options {
     /// The command line; the process ends if it is wrong.
     pub(crate) fn read() -> Self {
-        let options = Self::parse();
+        let matches = Self::command().get_matches();
+        let options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let refuse = |message: &str| -> ! {
+            Self::command().error(ErrorKind::ArgumentConflict, message).exit()
+        };
         if options.threads == ThreadsChoice::Recorded && !options.pool {
-            let message = "--threads recorded: only with --pool";
-            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
+            refuse("--threads recorded: only with --pool");
+        }
+        let given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        match options.device {
+            DeviceChoice::Simulated if given("work") => refuse("--work: only with --device cuda"),
+            DeviceChoice::Simulated => {}
+            DeviceChoice::Cuda(_) => {
+                for id in ["pacing", "in_place", "find_capacity", "advise"] {
+                    if given(id) {
+                        let name = id.replace('_', "-");
+                        refuse(&format!("--{name}: only with --device sim"));
+                    }
+                }
+                if cfg!(not(feature = "cuda")) {
+                    refuse("--device cuda: only if the program is built with --features cuda");
+                }
+            }
         }
         options
+    }
+
+    /// Whether a CUDA device gets work.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn queues_work(&self) -> bool {
+        self.work
     }
 
     /// The paths of the traces to replay.
@@ -243,6 +288,24 @@ fn threads(text: &str) -> Result<ThreadsChoice, String> {
     copies
         .map(ThreadsChoice::Copies)
         .ok_or_else(|| format!("a number from 1 to {MOST_COPIES}, or \"recorded\""))
+}
+
+/// What `--device` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceChoice {
+    Simulated,
+    /// The device with this number.
+    Cuda(u32),
+}
+
+fn device(text: &str) -> Result<DeviceChoice, String> {
+    let choice = match text.split_once(':') {
+        None if text == "sim" => Some(DeviceChoice::Simulated),
+        None if text == "cuda" => Some(DeviceChoice::Cuda(0)),
+        Some(("cuda", ordinal)) => ordinal.parse().ok().map(DeviceChoice::Cuda),
+        _ => None,
+    };
+    choice.ok_or_else(|| "sim, cuda or cuda:N".to_owned())
 }
 
 /// What `--pacing` takes.

@@ -1,29 +1,28 @@
-//! One trace on pools over the simulated device.
+//! One trace on pools.
 
 use core::error::Error;
 use std::path::{Path, PathBuf};
 
-use pool_core::device::Capabilities;
 use pool_core::policy::Preallocation;
-use pool_core::{Pool, RangeConfig, SharedAllocator, SharedConfig};
+use pool_core::{Device, Pool, PoolError, RangeConfig, SharedAllocator, SharedConfig};
 use pool_mock::{
     Trace,
-    device::{Pacing, SimConfig, SimDevice},
     replay::{
-        Best, Cached, Cost, Pipeline, Pooled, Program, Script, Stopped, pass_pooled_together,
-        pass_together, smallest_that_serves,
+        Best, Cached, Cost, Pipeline, Pooled, Program, Script, pass_pooled_together, pass_together,
+        smallest_that_serves,
     },
 };
 
 use crate::{
     job::JobError,
+    machine::Machine,
     options::{Options, ThreadsChoice},
     pool_row::{Memory, PoolRow, Spent, Time},
     progress::Progress,
     row::human,
 };
 
-/// The least memory that the simulated device has.
+/// The least memory that a simulated device has.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
 /// The passes that the device's calls are counted in, by name.
@@ -81,27 +80,29 @@ pub(crate) struct PoolJob {
 
 impl PoolJob {
     /// All replays.
-    pub(crate) fn run(
+    pub(crate) fn run<M: Machine>(
         &self,
+        machine: &M,
         options: &Options,
         progress: &Progress,
     ) -> Result<PoolRow, Box<dyn Error>> {
         progress.show(&format!("{}: replaying", self.path));
         let peak_live_bytes = self.all.peak_live_bytes(options.granule_bytes());
         let mut spent = Vec::new();
-        for choice in &options.pacing {
-            self.work(options, choice.pacing, &choice.name, &mut spent)?;
+        for (way, name) in machine.ways().iter().enumerate() {
+            let device = machine.working(way, self.most_bytes(options));
+            self.work(machine, device, options, name, &mut spent)?;
         }
-        let (peak_reserved_bytes, failures) = self.growth(options)?;
+        let (peak_reserved_bytes, failures) = self.growth(machine, options)?;
         let time = match options.threads {
-            ThreadsChoice::Copies(_) => self.time(options)?,
+            ThreadsChoice::Copies(_) => self.time(machine, options)?,
             // To take turns takes longer than to allocate.
             ThreadsChoice::Recorded => None,
         };
         let memory = Memory {
             peak_reserved_bytes,
-            min_limit_bytes: self.min_limit(&self.all, options, progress)?,
-            unmoved_limit_bytes: self.unmoved(options, progress)?,
+            min_limit_bytes: self.min_limit(machine, &self.all, options, progress)?,
+            unmoved_limit_bytes: self.unmoved(machine, options, progress)?,
         };
         Ok(PoolRow {
             trace: self.path.clone(),
@@ -119,53 +120,60 @@ impl PoolJob {
         })
     }
 
-    /// What the pool asks of the device, pass by pass on one pool.
-    fn work(
+    /// What the pool asks of a device, pass by pass on one pool.
+    fn work<M: Machine>(
         &self,
+        machine: &M,
+        device: M::Device,
         options: &Options,
-        pacing: Pacing,
         name: &str,
         spent: &mut Vec<Spent>,
-    ) -> Result<(), JobError> {
-        let device = SimConfig::new().pacing(pacing);
-        let pool = pool(self.device(device, options), options, None)?;
-        let mut pooled = Pooled::with_work(&pool, &self.all)?;
+    ) -> Result<(), Box<dyn Error>> {
+        let pool = pool(device, options, None)?;
+        let mut pooled = Pooled::<_, M::Work>::working(&pool, &self.all)?;
         let mut before = pool.stats();
         let mut passes = PASSES.iter();
+        let requests = (self.all.operations() - self.all.frees()) as u64;
         pooled.passes(PASS_COUNT, |failures| {
             let after = pool.stats();
+            let cost = Cost::between(&before, &after);
             spent.push(Spent {
                 pacing: name.to_owned(),
                 pass: passes.next().unwrap_or(&""),
-                cost: Cost::between(&before, &after),
+                hits: requests.saturating_sub(failures + cost.growths + cost.steals + cost.waits()),
+                cost,
                 failures,
                 violations: Vec::new(),
             });
             before = after;
         })?;
         pool.verify()?;
-        let violations = pool.device().violations();
         if let Some(last) = spent.last_mut() {
-            last.violations = violations.iter().map(ToString::to_string).collect();
+            last.violations = machine.violations(pool.device());
         }
         Ok(())
     }
 
     /// The most bytes reserved at once, and how many requests were refused.
-    fn growth(&self, options: &Options) -> Result<(u64, u64), JobError> {
-        let pool = pool(self.device(silent(), options), options, None)?;
+    fn growth<M: Machine>(
+        &self,
+        machine: &M,
+        options: &Options,
+    ) -> Result<(u64, u64), Box<dyn Error>> {
+        let pool = pool(machine.silent(self.most_bytes(options)), options, None)?;
         let failures = Pooled::new(&pool, &self.all)?.pass()?;
         pool.verify()?;
         Ok((pool.stats().peak_reserved_bytes, failures))
     }
 
     /// The smallest limit that serves a program, if it is asked for.
-    pub(crate) fn min_limit(
+    pub(crate) fn min_limit<M: Machine>(
         &self,
+        machine: &M,
         program: &Program,
         options: &Options,
         progress: &Progress,
-    ) -> Result<Option<u64>, JobError> {
+    ) -> Result<Option<u64>, Box<dyn Error>> {
         if !options.find_capacity {
             return Ok(None);
         }
@@ -174,17 +182,23 @@ impl PoolJob {
         let found = smallest_that_serves(peak_granules, |granules| {
             let bytes = granules.saturating_mul(granule_bytes);
             progress.show(&format!("{}: trying {}", self.path, human(bytes)));
-            let pool = pool(self.device(silent(), options), options, Some(bytes))?;
-            Ok::<_, JobError>(Pooled::new(&pool, program)?.serves()?)
+            let pool = pool(machine.silent(self.most_bytes(options)), options, Some(bytes))?;
+            Ok::<_, Box<dyn Error>>(Pooled::new(&pool, program)?.serves()?)
         })?;
         Ok(found.map(|granules| granules * granule_bytes))
     }
 
     /// What pools would need that keep to one stream each.
-    fn unmoved(&self, options: &Options, progress: &Progress) -> Result<Option<u64>, JobError> {
+    fn unmoved<M: Machine>(
+        &self,
+        machine: &M,
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<Option<u64>, Box<dyn Error>> {
         let mut sum_bytes = 0;
         for stream in 0..self.one.streams() {
-            match self.min_limit(&self.one.on_stream(stream), options, progress)? {
+            let program = self.one.on_stream(stream);
+            match self.min_limit(machine, &program, options, progress)? {
                 Some(bytes) => sum_bytes += bytes,
                 None => return Ok(None),
             }
@@ -193,7 +207,11 @@ impl PoolJob {
     }
 
     /// The time on a pool and on a shared allocator, a pass of each in turn.
-    fn time(&self, options: &Options) -> Result<Option<Time>, JobError> {
+    fn time<M: Machine>(
+        &self,
+        machine: &M,
+        options: &Options,
+    ) -> Result<Option<Time>, Box<dyn Error>> {
         let Some(script) = &self.script else { return Ok(None) };
         let copies = options.copies();
         let all = script.copies(copies).ok_or(JobError::TooManyBlocks)?;
@@ -204,10 +222,11 @@ impl PoolJob {
         while !(on_pool.is_settled() && on_shared.is_settled()) {
             let mut settings = options.settings();
             if settings.preallocation == Preallocation::Nothing {
-                settings.preallocation = Preallocation::Bytes(room_bytes);
+                let bytes = room_bytes.min(machine.room_bytes());
+                settings.preallocation = Preallocation::Bytes(bytes);
             }
-            let device = self.device(silent(), options);
-            let pool = Pool::new(device, settings.into()).map_err(Stopped::from)?;
+            let device = machine.silent(self.most_bytes(options));
+            let pool = Pool::new(device, settings.into())?;
             let pooled = (0..copies).map(|_| Pooled::new(&pool, &self.one));
             on_pool.add(pass_pooled_together(pooled.collect::<Result<_, _>>()?)?);
             timed_calls = pool.stats().calls.total();
@@ -230,39 +249,31 @@ impl PoolJob {
         ))
     }
 
-    /// A device with memory for all that could be reserved.
-    pub(crate) fn device(&self, config: SimConfig, options: &Options) -> SimDevice {
+    /// Memory for all that could be reserved.
+    pub(crate) fn most_bytes(&self, options: &Options) -> u64 {
         let peak_bytes = self.all.peak_live_bytes(options.granule_bytes());
         let settings = options.settings();
         let start_bytes = match settings.preallocation {
             Preallocation::Bytes(bytes) | Preallocation::OnDemand { base_bytes: bytes } => bytes,
             _ => 0,
         };
-        let most_bytes = peak_bytes
+        peak_bytes
             .saturating_mul(4)
             .max(start_bytes)
-            .max(settings.limit_bytes.unwrap_or(LEAST_DEVICE_BYTES));
-        let config = config.memory_bytes(most_bytes);
-        let extends = options.in_place;
-        SimDevice::new(if extends { config } else { config.without(Capabilities::EXTEND) })
+            .max(settings.limit_bytes.unwrap_or(LEAST_DEVICE_BYTES))
     }
 }
 
-/// A device on which nothing is queued.
-fn silent() -> SimConfig {
-    SimConfig::new().detector(false).marks(false)
-}
-
 /// A pool; with a limit of its own, one that reserves it at its start.
-fn pool(
-    device: SimDevice,
+fn pool<D: Device>(
+    device: D,
     options: &Options,
     limit_bytes: Option<u64>,
-) -> Result<Pool<SimDevice>, Stopped> {
+) -> Result<Pool<D>, PoolError<D::Error>> {
     let mut settings = options.settings();
     if let Some(bytes) = limit_bytes {
         settings.limit_bytes = limit_bytes;
         settings.preallocation = Preallocation::Bytes(bytes);
     }
-    Ok(Pool::new(device, settings.into())?)
+    Pool::new(device, settings.into())
 }

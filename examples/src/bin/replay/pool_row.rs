@@ -80,6 +80,9 @@ pub(crate) struct Spent {
     pub(crate) pacing: String,
     pub(crate) pass: &'static str,
     pub(crate) cost: Cost,
+    /// Requests that free memory served: at least so many, as each growth, each wait and each stretch
+    /// that went from stream to stream counts as a request that was none.
+    pub(crate) hits: u64,
     pub(crate) failures: u64,
     /// What the device proved wrong up to the end of the pass; kept with the last one.
     pub(crate) violations: Vec<String>,
@@ -88,7 +91,7 @@ pub(crate) struct Spent {
 impl Serialize for Spent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Cost { calls, steals, growths } = &self.cost;
-        let mut fields = serializer.serialize_struct("Spent", 12)?;
+        let mut fields = serializer.serialize_struct("Spent", 13)?;
         fields.serialize_field("pacing", &self.pacing)?;
         fields.serialize_field("pass", self.pass)?;
         fields.serialize_field("records", &calls.records)?;
@@ -99,6 +102,7 @@ impl Serialize for Spent {
         fields.serialize_field("frees", &calls.frees)?;
         fields.serialize_field("steals", steals)?;
         fields.serialize_field("growths", growths)?;
+        fields.serialize_field("hits", &self.hits)?;
         fields.serialize_field("failures", &self.failures)?;
         fields.serialize_field("violations", &self.violations)?;
         fields.end()

@@ -24,10 +24,11 @@ const MEMORY: [&str; 11] = [
     "failures",
 ];
 
-const DEVICE: [&str; 12] = [
+const DEVICE: [&str; 13] = [
     "trace",
     "pacing",
     "pass",
+    "hits",
     "one on\neach free",
     "fences\nrecorded",
     "device-side\nwaits",
@@ -46,6 +47,8 @@ never moving: the same for a pool that moves no memory from stream to stream: on
       stream, summed up.
 time an operation: with no work queued; a thread for each copy, over the operations of one copy.
 --shared: the same on a shared allocator, and how many times as long the pool takes.
+hits: requests served by free memory, with no growth, no wait, and nothing from another stream: at
+      least so many.
 one on each free: the fences that a pool would record that records one on each free.
 Each cell of the second table: calls in a pass, and for each allocation and free of the program.
 cold and warm: the first and the second pass on one pool.";
@@ -105,6 +108,7 @@ fn memory_cells(row: &PoolRow) -> Vec<String> {
 
 fn device_cells(row: &PoolRow, spent: &Spent) -> Vec<String> {
     let operations = row.operations as u64;
+    let requests = operations - row.frees as u64;
     let each = |count: u64| ratio(count, operations).unwrap_or_default();
     let both = |count: u64| format!("{count}  {:.4}", each(count));
     let calls = &spent.cost.calls;
@@ -112,6 +116,7 @@ fn device_cells(row: &PoolRow, spent: &Spent) -> Vec<String> {
         short(&row.trace).to_owned(),
         spent.pacing.clone(),
         spent.pass.to_owned(),
+        format!("{:.2} %", 100.0 * ratio(spent.hits, requests).unwrap_or_default()),
         both(row.frees as u64),
         both(calls.records),
         both(calls.device_waits),

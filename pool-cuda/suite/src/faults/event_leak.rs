@@ -13,7 +13,7 @@ fn p100_events_are_bounded_and_end(world: &World) {
     let foreign = world.pool().create_stream().unwrap();
     let per_thread = pool.per_thread_stream();
     let mut most = 0;
-    for round in 0..world.times(3_000, 1_000_000) {
+    for round in 0..world.times(3_000, 200_000) {
         let home = if round % 7 == 0 { &per_thread } else { &one };
         let mut buffer = pool.alloc::<u8>(1000, home).unwrap();
         let side = if round % 5 == 0 { &foreign } else { &other };

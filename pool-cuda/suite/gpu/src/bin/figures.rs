@@ -1,9 +1,8 @@
 //! Prints what long runs on a GPU have done: every byte of many buffers, and many threads.
 
-use std::error::Error;
+use core::error::Error;
 
 use clap::Parser;
-use pool_core::PoolConfig;
 use pool_cuda::CudaPool;
 use pool_cuda_gpu::GpuBed;
 use pool_cuda_suite::{Bed, integrity, stress};
@@ -31,11 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bed = GpuBed::start()?;
     let session = bed.begin(0);
     let usual = integrity::Parameters::usual(bed.is_simulated());
-    let parameters = integrity::Parameters {
-        allocations: arguments.buffers,
-        seed: arguments.seed,
-        ..usual
-    };
+    let parameters =
+        integrity::Parameters { allocations: arguments.buffers, seed: arguments.seed, ..usual };
     let found = integrity::run(session.driver(), &parameters);
     println!(
         "{} buffers on {} streams from {} threads: {} bytes looked at, {} differences, {} refusals",
@@ -48,14 +44,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let pool = CudaPool::open(0)?;
     let done = stress::run(&pool, arguments.threads, arguments.allocations);
-    let operations = 2 * done.threads * done.allocations;
+    let operations = u128::from(2 * done.threads * done.allocations);
     println!(
-        "{} threads, {} allocations and frees each: {:.2?}, {:.1} million operations a second, \
-         {} bytes reserved at most",
+        "{} threads, {} allocations and frees each: {:.2?}, {} ps an operation, {} bytes reserved at \
+         most",
         done.threads,
         done.allocations,
         done.time,
-        operations as f64 / done.time.as_secs_f64() / 1e6,
+        done.time.as_nanos() * 1000 / operations.max(1),
         done.peak_reserved_bytes,
     );
     drop(pool);
