@@ -75,8 +75,8 @@ pub trait Simulated: Sync {
     /// How many contexts this thread has under its current one, and that.
     fn stack(&self) -> usize;
 
-    /// Has the next call of a function fail with a code.
-    fn fail_next(&self, name: &str, code: i32);
+    /// Has the next calls of a function fail with a code, so many of them, and no other of it.
+    fn fail_next(&self, name: &str, times: u64, code: i32);
 
     /// Has all calls on a device fail from now on, as after a kernel that used a bad address.
     fn make_fatal(&self, ordinal: u32);

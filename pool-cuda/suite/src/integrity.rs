@@ -7,6 +7,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use pool_core::PoolError;
 use pool_cuda::{CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
 
 use crate::kernels::Kernels;
@@ -187,10 +188,16 @@ impl Run<'_> {
         loop {
             match self.pool.alloc(bytes, self.stream(random)) {
                 Ok(buffer) => return buffer,
-                Err(error) if kept.is_empty() => panic!("{error}"),
-                Err(_) => {
+                Err(error) => {
+                    let is_short = matches!(error.pool(), Some(PoolError::OutOfMemory { .. }));
+                    assert!(is_short, "{error}");
                     self.refusals.fetch_add(1, Ordering::Relaxed);
-                    kept.swap_remove(random.usize(..kept.len()));
+                    if kept.is_empty() {
+                        // Others have it all, and go on.
+                        thread::yield_now();
+                    } else {
+                        kept.swap_remove(random.usize(..kept.len()));
+                    }
                 }
             }
         }

@@ -95,21 +95,19 @@ fn memory_goes_back_to_the_device(world: &World) {
 
 fn a_refused_arena_is_told(world: &World) {
     let simulation = world.simulation();
-    // An arena is as large as the request, so nothing smaller can be asked for.
-    let pool = CudaPool::new(world.device(0), config().arena_bytes(MIB as u64)).unwrap();
+    let pool = world.pool();
     let stream = pool.create_stream().unwrap();
     for call in ["cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
-        simulation.fail_next(call, 999);
+        simulation.fail_next(call, u64::MAX, 999);
         let error = pool.alloc::<u8>(MIB, &stream).unwrap_err();
+        simulation.fail_next(call, 0, 0);
         let told = error.to_string();
         assert!(told.contains(&format!("{call} failed with CUDA error 999")), "{told}");
         verify(&pool);
         assert_eq!(pool.stats().reserved_bytes, 0);
     }
-    // Where it is larger, less is asked for.
-    let pool = world.pool();
-    let stream = pool.create_stream().unwrap();
-    simulation.fail_next("cuMemAllocFromPoolAsync", 2);
+    // Where memory is short, less is asked for.
+    simulation.fail_next("cuMemAllocFromPoolAsync", 1, 2);
     drop(pool.alloc::<u8>(MIB, &stream).unwrap());
     assert!(pool.stats().reserved_bytes < 64 * MIB as u64);
 }

@@ -129,8 +129,8 @@ impl Simulated for SimulatedSession {
         self.simulation.contexts().len()
     }
 
-    fn fail_next(&self, name: &str, code: i32) {
-        self.simulation.fail_next(name, 1, code);
+    fn fail_next(&self, name: &str, times: u64, code: i32) {
+        self.simulation.fail_next(name, times, code);
     }
 
     fn make_fatal(&self, ordinal: u32) {

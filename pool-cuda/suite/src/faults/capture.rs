@@ -120,7 +120,7 @@ fn p053_a_refused_growth_breaks_no_capture(world: &World) {
         let stream = pool.create_stream().unwrap();
         drop(pool.alloc::<u8>(1000, &stream).unwrap());
         let graph = capture(&pool, &stream, 1, CaptureMode::Global, || {
-            simulation.fail_next("cuMemAllocFromPoolAsync", code);
+            simulation.fail_next("cuMemAllocFromPoolAsync", 1, code);
             drop(pool.alloc::<u8>(100 * MIB, &stream));
         });
         graph.launch(&stream);

@@ -162,7 +162,7 @@ fn p075_a_failed_free_loses_nothing(world: &World) {
             let mut buffer = pool.alloc::<u8>(MIB, home).unwrap();
             world.slow(&kernels, home);
             kernels.mark(buffer.on_mut(home).unwrap(), mark, 0);
-            simulation.fail_next(call, 999);
+            simulation.fail_next(call, 1, 999);
             drop(buffer);
             let told = pool.take_failure().unwrap().to_string();
             assert!(told.contains(&format!("{call} failed with CUDA error 999")), "{told}");
