@@ -30,13 +30,36 @@ const FAIL: &str = "--part=fail";
 /// What a late check says if all is well.
 const ALL_IS_WELL: c_int = 42;
 
-/// Plays a part, if the command line names one.
-pub(crate) fn run(bed: &'static dyn Bed) -> Option<ExitCode> {
-    match std::env::args().nth(1)?.as_str() {
-        EXIT => Some(end_with_live_buffers(bed)),
-        FORK => Some(fork_with_live_buffers(bed)),
-        FAIL => Some(fail_for_good(bed)),
-        _ => None,
+/// What a child process does.
+pub(crate) enum Part {
+    Exit,
+    Fork,
+    Fail,
+}
+
+impl Part {
+    /// The part that the command line names, if it names one. To be asked before the driver is
+    /// started.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        match std::env::args().nth(1)?.as_str() {
+            EXIT => {
+                // Registered before any of the driver's or of the crate's, so it runs after theirs.
+                // SAFETY: the handler may run at any end of the process.
+                unsafe { libc::atexit(after_the_end) };
+                Some(Self::Exit)
+            }
+            FORK => Some(Self::Fork),
+            FAIL => Some(Self::Fail),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn play(self, bed: &'static dyn Bed) -> ExitCode {
+        match self {
+            Self::Exit => end_with_live_buffers(bed),
+            Self::Fork => fork_with_live_buffers(bed),
+            Self::Fail => fail_for_good(bed),
+        }
     }
 }
 
@@ -178,13 +201,9 @@ unsafe impl Send for Last {}
 static SESSION: Mutex<Option<Last>> = Mutex::new(None);
 
 fn end_with_live_buffers(bed: &'static dyn Bed) -> ExitCode {
-    // Registered before any of the driver or of the crate, so it runs after theirs.
-    // SAFETY: the handler may run at any end of the process.
-    unsafe { libc::atexit(after_the_end) };
     let session = bed.begin(0);
     *BELONGINGS.lock().unwrap() = Some(Belongings::of(&*session));
     *SESSION.lock().unwrap() = Some(Last(session));
-    // A handler that comes between: here calls are allowed, and the driver's end is near.
     ExitCode::SUCCESS
 }
 

@@ -1,11 +1,16 @@
 //! Events are used again, and are bounded.
 
+use pool_cuda::PinnedPool;
+
 use crate::kernels::Kernels;
 use crate::run::Test;
-use crate::world::{MIB, World};
+use crate::world::{MIB, World, config};
 
-pub(crate) const TESTS: &[Test] =
-    crate::tests![events_are_used_again, events_of_many_waiting_blocks_are_bounded,];
+pub(crate) const TESTS: &[Test] = crate::tests![
+    events_are_used_again,
+    events_of_many_waiting_blocks_are_bounded,
+    spare_events_are_bounded,
+];
 
 fn events_are_used_again(world: &World) {
     let pool = world.fixed_pool(2 * MIB);
@@ -41,4 +46,21 @@ fn events_of_many_waiting_blocks_are_bounded(world: &World) {
     let live = device.events().live;
     assert!(live < 1100, "{live} events");
     world.go();
+}
+
+fn spare_events_are_bounded(world: &World) {
+    let pool = world.pool();
+    let device = pool.device().clone();
+    let staging = PinnedPool::new(&device, config()).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let mut buffer = pool.alloc::<u8>(100, &stream).unwrap();
+    let host = staging.alloc::<u8>(100).unwrap();
+    // Each copy has an event, until the buffer goes.
+    for _ in 0..1500 {
+        buffer.on_mut(&stream).unwrap().async_copy_from(&host).unwrap();
+    }
+    assert!(device.events().live >= 1500);
+    drop(host);
+    let counts = device.events();
+    assert!(counts.live < 1100 && counts.spare <= counts.live, "{counts:?}");
 }

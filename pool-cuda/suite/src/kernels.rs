@@ -25,6 +25,10 @@ impl Kernels {
     pub(crate) fn load(device: &CudaDevice) -> Self {
         let _current = device.enter().unwrap();
         let module = Module::from_ptx(TEXT, &[]).unwrap();
+        // A driver may load a kernel when it is first asked for, and wait for all work then.
+        for name in ["pool_mark", "pool_verify", "pool_spin"] {
+            module.get_function(name).unwrap();
+        }
         Self { device: device.clone(), module: ManuallyDrop::new(module) }
     }
 

@@ -77,11 +77,22 @@ pub const ALL: &[&[Test]] = &[
     child::TESTS,
 ];
 
-/// Runs tests on a bed, one at a time, as the command line says; a child process of a test does its
-/// part.
-pub fn run(bed: &'static dyn Bed, tests: &[&[Test]]) -> ExitCode {
-    if let Some(code) = child::run(bed) {
-        return code;
+/// Runs tests on the bed that a function starts, one at a time, as the command line says; a child
+/// process of a test does its part.
+pub fn run<B: Bed + 'static>(
+    start: impl FnOnce() -> Result<B, String>,
+    tests: &[&[Test]],
+) -> ExitCode {
+    let part = child::Part::of_this_process();
+    let bed: &'static B = match start() {
+        Ok(bed) => Box::leak(Box::new(bed)),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(part) = part {
+        return part.play(bed);
     }
     let mut arguments = Arguments::from_args();
     // The driver is one for the whole process.
