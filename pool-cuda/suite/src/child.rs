@@ -215,7 +215,7 @@ extern "C" fn after_the_end() {
         simulated.exit();
     }
     let outcome = belongings.refuse_and_drop(&|error| *error == CudaError::Exiting);
-    finish(&*session, outcome);
+    end(code_of(&*session, outcome))
 }
 
 /// Ends the process, without any more handlers.
@@ -224,17 +224,18 @@ fn end(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-fn finish(session: &dyn Session, outcome: Result<(), String>) -> ! {
+/// What a process's end says of what it found.
+fn code_of(session: &dyn Session, outcome: Result<(), String>) -> c_int {
     let late = session.simulated().map(Simulated::late_calls).unwrap_or_default();
     if let Err(error) = outcome {
         eprintln!("{error}");
-        end(2);
+        return 2;
     }
     if !late.is_empty() {
         eprintln!("late calls: {late:?}");
-        end(3);
+        return 3;
     }
-    end(ALL_IS_WELL)
+    ALL_IS_WELL
 }
 
 /// Forks again and again while other threads use the pool, and so may hold any of its locks.
@@ -284,7 +285,8 @@ fn fork_once(session: &dyn Session) -> c_int {
         let belongings = BELONGINGS.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(belongings) = belongings else { end(1) };
         let outcome = belongings.refuse_and_drop(&|error| *error == CudaError::Forked);
-        finish(session, outcome);
+        // With the handlers, and with what ends with a thread.
+        std::process::exit(code_of(session, outcome));
     }
     let mut status = 0;
     // SAFETY: the pointer is to a local, and the child is this process's.

@@ -94,7 +94,7 @@ fn all_is_right_without_the_newer_functions(world: &World) {
     ];
     for missing in older {
         let device = CudaDevice::open_on(world.driver_with(missing), 0).unwrap();
-        let config = || PoolConfig::new().initial_bytes(4 << 20).limit_bytes(4 << 20);
+        let config = || PoolConfig::new().initial_bytes(3 << 20).limit_bytes(3 << 20);
         let (pool, others) =
             (CudaPool::new(device.clone(), config()), CudaPool::new(device.clone(), config()));
         let (pool, others) = (pool.unwrap(), others.unwrap());
@@ -106,6 +106,7 @@ fn all_is_right_without_the_newer_functions(world: &World) {
             world.slow(&kernels, &foreign);
             kernels.mark(one.on_mut(&foreign).unwrap(), mark, 0);
             let mut other = pool.alloc::<u8>(MIB, &per_thread).unwrap();
+            world.slow(&kernels, &per_thread);
             kernels.mark(other.on_mut(&per_thread).unwrap(), mark + 100, 0);
             if mark % 2 == 0 {
                 assert_marked(&contents(&one, &home), mark);
@@ -121,7 +122,14 @@ fn all_is_right_without_the_newer_functions(world: &World) {
                 drop(third);
             }
             thread::scope(|scope| {
-                scope.spawn(|| drop(other));
+                scope.spawn(|| {
+                    // This thread's default stream is another, whatever it is called.
+                    drop(other);
+                    let mut next = [(); 2].map(|()| pool.alloc::<u8>(MIB, &home).unwrap());
+                    for next in &mut next {
+                        kernels.mark(next.on_mut(&home).unwrap(), 200, 0);
+                    }
+                });
             });
         }
         verify(&pool);
