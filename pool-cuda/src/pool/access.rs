@@ -20,6 +20,20 @@ use super::stream::PoolStream;
 ///
 /// It is a plain value, for as long as the buffer and the stream are borrowed, and stays on its thread,
 /// as the stream may be that thread's.
+///
+/// # Example
+///
+/// A guard does not outlive its buffer:
+///
+/// ```compile_fail,E0505
+/// # fn f(pool: &pool_cuda::CudaPool, stream: &pool_cuda::PoolStream) -> Result<(), pool_cuda::Error> {
+/// let buffer = pool.alloc::<u8>(100, stream)?;
+/// let guard = buffer.on(stream)?;
+/// drop(buffer);
+/// let address = guard.address();
+/// # Ok(())
+/// # }
+/// ```
 #[repr(C)]
 pub struct DeviceRef<'b, T> {
     address: u64,
@@ -29,6 +43,20 @@ pub struct DeviceRef<'b, T> {
 }
 
 /// Elements that work on a stream writes and reads. As [`DeviceRef`] in all else.
+///
+/// # Example
+///
+/// As long as it is used, there is no other guard of the buffer, on any stream:
+///
+/// ```compile_fail,E0502
+/// # fn f(pool: &pool_cuda::CudaPool, stream: &pool_cuda::PoolStream) -> Result<(), pool_cuda::Error> {
+/// let mut buffer = pool.alloc::<u8>(100, stream)?;
+/// let writes = buffer.on_mut(stream)?;
+/// let reads = buffer.on(stream)?;
+/// writes.fill_bytes(1)?;
+/// # Ok(())
+/// # }
+/// ```
 #[repr(C)]
 pub struct DeviceMut<'b, T> {
     read: DeviceRef<'b, T>,

@@ -244,7 +244,8 @@ impl<T> PoolBuffer<T> {
         stream: &'b PoolStream,
     ) -> Result<DeviceMut<'b, T>, Error> {
         process::check()?;
-        note_in_pool(self.parts(), self.handle)(stream.named_to(self.parts()).on())?;
+        let note = note_in_pool(self.parts(), self.handle);
+        self.travels.note(self.parts(), self.home, stream, note)?;
         // SAFETY: passed on to the caller.
         Ok(unsafe { DeviceMut::new(self.address, self.len, stream) })
     }

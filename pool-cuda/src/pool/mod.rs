@@ -27,7 +27,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use pool_core::policy::{Growth, Reclaim};
 use pool_core::pool::Warmed;
-use pool_core::{Advice, GraphId, Pool, PoolConfig, PoolError, PoolStats, Trimmed};
+use pool_core::{Advice, GraphId, Pool, PoolConfig, PoolError, PoolStats, StreamId, Trimmed};
 
 use self::parts::Owner;
 use self::stream::Name;
@@ -184,7 +184,10 @@ impl CudaPool {
         Ok(PoolStream::new(Arc::clone(&self.parts), Name::Known(id), raw, None))
     }
 
-    /// A stream that something else owns, which is dropped when the pool has let go of the stream.
+    /// A stream that something else owns, which is dropped when the pool has let go of the stream,
+    /// while the pool's context is current. The handles of the default streams (null, 1 and 2) give
+    /// what [`legacy_stream`](Self::legacy_stream) and
+    /// [`per_thread_stream`](Self::per_thread_stream) do.
     ///
     /// # Errors
     ///
@@ -219,10 +222,16 @@ impl CudaPool {
     ) -> Result<PoolStream, Error> {
         process::check()?;
         let raw = CudaStream::from_raw(handle);
-        // SAFETY: the owner is dropped once it is retired.
-        let id = unsafe { self.parts.core.adopt(raw.clone()) }?;
+        let name = if raw == CudaStream::LEGACY {
+            Name::Lasting(self.legacy_id()?)
+        } else if raw == CudaStream::PER_THREAD {
+            Name::PerThread
+        } else {
+            // SAFETY: the owner is dropped once it is retired.
+            Name::Known(unsafe { self.parts.core.adopt(raw.clone()) }?)
+        };
         let owner = Some(Box::new(owner) as _);
-        Ok(PoolStream::new(Arc::clone(&self.parts), Name::Known(id), raw, owner))
+        Ok(PoolStream::new(Arc::clone(&self.parts), name, raw, owner))
     }
 
     /// The legacy default stream of the device's context, which libraries use that name no other.
@@ -245,20 +254,24 @@ impl CudaPool {
     /// ```
     pub fn legacy_stream(&self) -> Result<PoolStream, Error> {
         process::check()?;
+        let name = Name::Lasting(self.legacy_id()?);
+        Ok(PoolStream::new(Arc::clone(&self.parts), name, CudaStream::LEGACY, None))
+    }
+
+    /// The legacy default stream as the pool knows it, from the first time on.
+    fn legacy_id(&self) -> Result<StreamId, Error> {
         let parts = &self.parts;
-        let id = if let Some(&id) = parts.legacy.get() {
-            id
-        } else {
-            // SAFETY: it lasts as long as the context.
-            let adopted = unsafe { parts.core.adopt(CudaStream::LEGACY) };
-            let id = match adopted {
-                // Another thread was first.
-                Err(PoolError::KnownStream(id)) => id,
-                adopted => adopted?,
-            };
-            *parts.legacy.get_or_init(|| id)
+        if let Some(&id) = parts.legacy.get() {
+            return Ok(id);
+        }
+        // SAFETY: it lasts as long as the context.
+        let adopted = unsafe { parts.core.adopt(CudaStream::LEGACY) };
+        let id = match adopted {
+            // Another thread was first.
+            Err(PoolError::KnownStream(id)) => id,
+            adopted => adopted?,
         };
-        Ok(PoolStream::new(Arc::clone(parts), Name::Lasting(id), CudaStream::LEGACY, None))
+        Ok(*parts.legacy.get_or_init(|| id))
     }
 
     /// The default stream of whichever thread names it: at each call, that of the thread that makes it.

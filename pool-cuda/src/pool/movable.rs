@@ -4,14 +4,14 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use bytemuck::Pod;
-use pool_core::{Movable, MovableGuard};
+use pool_core::{Movable, MovableGuard, On};
 
 use super::access::{DeviceMut, DeviceRef};
 use super::buffer::request_of;
 use super::error::Error;
 use super::stream::PoolStream;
 use super::travels::{Travels, Use};
-use crate::device::CudaDevice;
+use crate::device::{CudaDevice, CudaStream};
 use crate::process;
 use crate::threads::CudaThreads;
 
@@ -80,9 +80,10 @@ impl<T> MovableBuffer<T> {
     ) -> Result<MovableGuard<'_, CudaDevice, CudaThreads>, Error> {
         process::check()?;
         let parts = self.stream.parts();
-        let held = parts.core.guard(self.movable, stream.named_to(parts).on())?;
+        // The pool notes the use by itself.
+        let guard = |on: On<'_, CudaStream>| Ok(parts.core.guard(self.movable, on)?);
+        let held = self.travels.note(parts, self.stream.name(), stream, guard)?;
         if !self.travels.is_empty() || !self.stream.is(stream) {
-            // The pool has noted the use by itself.
             self.travels.join(parts, self.stream.name(), stream, what, |_| Ok(()))?;
         }
         Ok(held)

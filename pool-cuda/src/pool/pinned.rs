@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use pool_core::device::Device as _;
@@ -59,8 +59,17 @@ pub struct PinnedBuffer<T> {
     handle: Handle,
     start: *mut T,
     len: usize,
-    copies: Mutex<Vec<Copy>>,
+    copies: Mutex<Copies>,
     elements: PhantomData<T>,
+}
+
+/// The copies of a buffer.
+#[derive(Default)]
+struct Copies {
+    /// Those that may run still.
+    queued: Vec<Copy>,
+    /// The streams of all: the pool records in them at the free, so they last until then.
+    streams: Vec<PoolStream>,
 }
 
 /// A copy that is queued.
@@ -124,7 +133,7 @@ impl PinnedPool {
             handle: block.handle(),
             start,
             len,
-            copies: Mutex::new(Vec::new()),
+            copies: Mutex::default(),
             elements: PhantomData,
         };
         // Elements of the host have values.
@@ -188,10 +197,15 @@ impl<T> PinnedBuffer<T> {
         self.len == 0
     }
 
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for the copies that write, or for all.
     fn wait(&self, for_all: bool) -> Result<(), Error> {
         process::check()?;
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies();
+        let copies = &mut copies.queued;
         while let Some(place) = copies.iter().position(|copy| for_all || copy.writes) {
             let copy = &copies[place];
             copy.stream.device().wait_on_host(&copy.fence).map_err(driver_error)?;
@@ -233,8 +247,7 @@ impl<T> PinnedBuffer<T> {
 
     /// Has a stream wait for the copies that a new one must come after.
     fn follow(&self, stream: &PoolStream, writes: bool) -> Result<(), Error> {
-        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        for copy in copies.iter().filter(|copy| writes || copy.writes) {
+        for copy in self.copies().queued.iter().filter(|copy| writes || copy.writes) {
             stream.device().wait(stream.cuda(), &copy.fence).map_err(driver_error)?;
         }
         Ok(())
@@ -245,14 +258,20 @@ impl<T> PinnedBuffer<T> {
         let core = &self.pool.parts.core;
         let noted = core.record_use(self.handle, stream.named_to(&self.pool.parts).on());
         let fence = match noted {
-            Ok(()) => stream.device().record(stream.cuda()).map_err(driver_error),
+            Ok(()) => {
+                let streams = &mut self.copies().streams;
+                if !streams.iter().any(|known| known.is(stream)) {
+                    streams.push(stream.clone());
+                }
+                stream.device().record(stream.cuda()).map_err(driver_error)
+            }
             Err(error) => Err(error.into()),
         };
         match fence {
             Ok(fence) => {
                 let fence = ManuallyDrop::new(fence);
                 let copy = Copy { fence, stream: stream.clone(), writes };
-                self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+                self.copies().queued.push(copy);
                 Ok(())
             }
             Err(error) => {
@@ -338,9 +357,8 @@ impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         if !process::is_usable() {
             // The fences are left alone as well.
-            core::mem::take(self.copies.get_mut().unwrap_or_else(PoisonError::into_inner))
-                .into_iter()
-                .for_each(core::mem::forget);
+            let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+            core::mem::take(&mut copies.queued).into_iter().for_each(core::mem::forget);
             return;
         }
         // Copies that were noted are waited for, on the device.

@@ -193,8 +193,12 @@ impl Drop for Inner {
             Name::Lasting(_) | Name::PerThread => Ok(()),
         };
         match retired {
-            // SAFETY: it is not used any more.
-            Ok(()) => unsafe { ManuallyDrop::drop(&mut self.owner) },
+            Ok(()) => {
+                // What destroys a stream may need its context; if it is lost, so is the stream.
+                let _current = self.pool.core.device().enter();
+                // SAFETY: it is not used any more.
+                unsafe { ManuallyDrop::drop(&mut self.owner) };
+            }
             // The pool still records in it, so whoever owns it must not destroy it.
             Err(error) => self.pool.note(error.into()),
         }

@@ -27,6 +27,17 @@ struct Log {
     writer: User,
     /// Who read since. Each has waited for the write.
     readers: Vec<User>,
+    /// Streams that the pool knows by their handles alone: it records in them at the free, so they
+    /// last until then.
+    kept: Vec<PoolStream>,
+}
+
+impl Log {
+    fn keep(&mut self, stream: &PoolStream, on: &Named) {
+        if matches!(on, Named::Raw(_)) && !self.kept.iter().any(|kept| kept.is(stream)) {
+            self.kept.push(stream.clone());
+        }
+    }
 }
 
 /// A stream as one thread names it.
@@ -107,7 +118,15 @@ impl Travels {
     }
 
     fn begin(&self, writer: User) -> &Mutex<Log> {
-        self.log.get_or_init(|| Box::new(Mutex::new(Log { writer, readers: Vec::new() })))
+        let (readers, kept) = (Vec::new(), Vec::new());
+        self.log.get_or_init(|| Box::new(Mutex::new(Log { writer, readers, kept })))
+    }
+
+    /// Begins the log where it is not begun. What was done at home so far, and what is being done
+    /// there by others right now, counts as the write: nobody at home waited for anything else. (A
+    /// thread's default stream has begun its log with the buffer.)
+    fn begin_at_home(&self, home: Name) -> &Mutex<Log> {
+        self.begin(User { who: Who::Home(home), identity: 0 })
     }
 
     /// Has a stream wait for what a use has to wait for, and notes the use. If that fails, the
@@ -122,11 +141,7 @@ impl Travels {
     ) -> Result<(), Error> {
         let user = User::here(parts, home, stream)?;
         let on = stream.named_to(parts);
-        // What was done at home so far, and what is being done there by others right now, counts
-        // as the write: nobody at home waited for anything else. (A thread's default stream has
-        // begun its log with the buffer.)
-        let log = self.begin(User { who: Who::Home(home), identity: 0 });
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.begin_at_home(home).lock().unwrap_or_else(PoisonError::into_inner);
         let known = log.writer.is(&user) || log.readers.iter().any(|reader| reader.is(&user));
         match what {
             Use::Read if known => return Ok(()),
@@ -140,6 +155,7 @@ impl Travels {
         }
         if !user.is_home() || home == Name::PerThread {
             note(on.on())?;
+            log.keep(stream, &on);
         }
         match what {
             Use::Read => log.readers.push(user),
@@ -149,6 +165,25 @@ impl Travels {
             }
         }
         Ok(())
+    }
+}
+
+impl Travels {
+    /// Notes a use that is ordered otherwise.
+    pub(super) fn note<R>(
+        &self,
+        parts: &Parts,
+        home: Name,
+        stream: &PoolStream,
+        note: impl FnOnce(On<'_, CudaStream>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let on = stream.named_to(parts);
+        let noted = note(on.on())?;
+        if let Named::Raw(_) = on {
+            let mut log = self.begin_at_home(home).lock().unwrap_or_else(PoisonError::into_inner);
+            log.keep(stream, &on);
+        }
+        Ok(noted)
     }
 }
 

@@ -39,10 +39,29 @@ impl Simulation {
     /// As [`start`](Self::start), with other devices.
     pub fn start_with(devices: SimulatedDevices) -> Self {
         let one_test = ONE_TEST.lock();
+        let simulation = Self { _one_test: one_test };
+        simulation.restart_with(devices);
+        simulation
+    }
+
+    /// Starts the driver afresh once more, in the hands of the same test. What the test has of it
+    /// is to be gone.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_mock_driver::{Simulation, SimulatedDevices, cuInit};
+    ///
+    /// let simulation = Simulation::start();
+    /// // SAFETY: no pointers.
+    /// unsafe { cuInit(0) };
+    /// simulation.restart_with(SimulatedDevices::new());
+    /// assert!(simulation.calls().is_empty());
+    /// ```
+    pub fn restart_with(&self, devices: SimulatedDevices) {
         late::start();
         restart(devices);
         SimDevice::exchange_capture_mode(CaptureMode::Global);
-        Self { _one_test: one_test }
     }
 
     /// The simulated device behind a device of the driver, and its primary context: when work

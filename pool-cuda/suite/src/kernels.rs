@@ -1,0 +1,75 @@
+//! The kernels of the tests, launched by cust's macro on streams of a pool.
+
+use core::mem::ManuallyDrop;
+
+use cust::launch;
+use cust::module::Module;
+use pool_cuda::{CudaDevice, DeviceMut, DeviceRef, PoolStream};
+
+/// So many cycles of the clock are long: a tenth of a second or more.
+pub(crate) const LONG: u64 = 200_000_000;
+
+const TEXT: &str = include_str!("kernels.ptx");
+
+/// Blocks of a launch, and threads of a block: any numbers do.
+const GRID: u32 = 16;
+const BLOCK: u32 = 256;
+
+/// The kernels on one device.
+pub(crate) struct Kernels {
+    device: CudaDevice,
+    module: ManuallyDrop<Module>,
+}
+
+impl Kernels {
+    pub(crate) fn load(device: &CudaDevice) -> Self {
+        let _current = device.enter().unwrap();
+        let module = Module::from_ptx(TEXT, &[]).unwrap();
+        // A driver may load a kernel when it is first asked for, and wait for all work then.
+        for name in ["pool_mark", "pool_verify", "pool_spin"] {
+            module.get_function(name).unwrap();
+        }
+        Self { device: device.clone(), module: ManuallyDrop::new(module) }
+    }
+
+    /// Lets time pass on a stream.
+    pub(crate) fn spin(&self, stream: &PoolStream, spins: u64) {
+        let module = &*self.module;
+        // SAFETY: the kernel takes a number.
+        unsafe { launch!(module.pool_spin<<<1, 1, 0, stream>>>(spins)) }.unwrap();
+    }
+
+    /// Writes a mark to every byte, after some time.
+    pub(crate) fn mark(&self, bytes: DeviceMut<'_, u8>, mark: u8, spins: u64) {
+        let (module, stream, len) = (&*self.module, bytes.stream(), bytes.len() as u64);
+        // SAFETY: the kernel takes these, and stays within the length.
+        unsafe { launch!(module.pool_mark<<<GRID, BLOCK, 0, stream>>>(bytes, len, mark, spins)) }
+            .unwrap();
+    }
+
+    /// Counts the bytes that are not the mark, on top of what was counted before.
+    pub(crate) fn verify(
+        &self,
+        bytes: DeviceRef<'_, u8>,
+        mark: u8,
+        differences: DeviceMut<'_, u64>,
+    ) {
+        let (module, stream, len) = (&*self.module, bytes.stream(), bytes.len() as u64);
+        assert_eq!(differences.len(), 1);
+        // SAFETY: the kernel takes these, reads within the length and adds to the one number.
+        unsafe {
+            launch!(
+                module.pool_verify<<<GRID, BLOCK, 0, stream>>>(bytes, len, mark, differences)
+            )
+        }
+        .unwrap();
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        let _current = self.device.enter().unwrap();
+        // SAFETY: it is not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.module) };
+    }
+}
