@@ -42,7 +42,7 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", pool_sabotage))]
 extern crate std;
 
 #[cfg(feature = "alloc")]
@@ -52,6 +52,9 @@ pub mod device;
 pub mod pool;
 #[forbid(unsafe_code)]
 pub mod range;
+#[cfg(feature = "alloc")]
+#[forbid(unsafe_code)]
+mod sabotage;
 #[cfg(feature = "alloc")]
 #[forbid(unsafe_code)]
 pub mod sync;

@@ -55,9 +55,12 @@ mod cust;
 mod device;
 mod driver;
 mod error;
+mod fences;
 mod lease;
 mod pool;
 mod process;
+mod sabotage;
+mod sync;
 mod sys;
 mod threads;
 
@@ -71,7 +74,7 @@ pub use pool::{
     PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
 };
 pub use pool_core;
-pub use threads::CudaThreads;
+pub use threads::{Biased, BiasedGuard, CudaThreads};
 
 /// The guide, whose programs must compile.
 #[cfg(all(doctest, feature = "cust"))]

@@ -177,7 +177,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         loop {
             let space = self.with_books(|books| books.free_space())?;
             // Before it is anybody's: others look into a space as soon as it is.
-            if !HOLDS_EARLY {
+            if !HOLDS_EARLY.is_out() {
                 self.shared.make_space(space, &self.shared_config).ok()?;
             }
             let held = self.with_books(|books| {
@@ -188,7 +188,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 free
             });
             if held {
-                if HOLDS_EARLY {
+                if HOLDS_EARLY.is_out() {
                     // A moment in which models let others run: none of the calls around is one.
                     pause();
                     self.shared.make_space(space, &self.shared_config).ok()?;

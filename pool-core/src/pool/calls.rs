@@ -39,7 +39,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         make: impl FnOnce(&D) -> Result<R, Failure<D::Error>>,
     ) -> Result<Option<R>, Failed<D>> {
         let may = self.with_books(|books| {
-            let may = !books.is_capturing() || QUERIES_IN_CAPTURE;
+            let may = !books.is_capturing() || QUERIES_IN_CAPTURE.is_out();
             books.uncapturable += u32::from(may);
             may
         });
@@ -180,7 +180,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Whether a stream is captured now. While nothing is, the device is not asked.
     pub(super) fn is_captured(&self, handle: &D::Stream) -> Result<bool, Failed<D>> {
-        if !self.is_capturing() || RECORDS_IN_CAPTURE {
+        if !self.is_capturing() || RECORDS_IN_CAPTURE.is_out() {
             return Ok(false);
         }
         // From its announcement on: the device may not know yet.

@@ -85,7 +85,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let known = number.and_then(|number| books.streams.get(number));
             books.uncapturable > 0 || known.is_some_and(|known| known.busy > 0)
         };
-        while !IGNORES_CALLS && self.with_books(under_way) {
+        while !IGNORES_CALLS.is_out() && self.with_books(under_way) {
             pause();
         }
         Ok(())
@@ -112,7 +112,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if let Some(graph) = books.graphs.get_mut(&capture.graph) {
                 graph.captures = graph.captures.saturating_sub(1);
             }
-            if FORGETS_GRAPH && let Some(graph) = books.graphs.get_mut(&capture.graph) {
+            if FORGETS_GRAPH.is_out()
+                && let Some(graph) = books.graphs.get_mut(&capture.graph)
+            {
                 for (_, space) in core::mem::take(&mut graph.spaces) {
                     // No source has this number: its memory is clean.
                     books.spaces[space.0 as usize] = Holder::Gone(0);

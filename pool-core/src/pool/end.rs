@@ -30,7 +30,7 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         if !self.device.is_there() {
             return;
         }
-        let done = ENDS_EARLY || ranges.is_empty() || self.wait_for_all();
+        let done = ENDS_EARLY.is_out() || ranges.is_empty() || self.wait_for_all();
         if done {
             self.release_resting();
         }

@@ -77,7 +77,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.shared.free_in(home, handle).map_err(not_freed)?;
                 return Ok(false);
             }
-            if !graphs.contains(graph) && !FORGETS_CAPTURE_USE {
+            if !graphs.contains(graph) && !FORGETS_CAPTURE_USE.is_out() {
                 graphs.push(*graph);
             }
         }
@@ -162,7 +162,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let origin = note.and_then(|note| note.raw_origin);
         match asker {
             Asker::Known { number, .. } => {
-                if Some(*number) != own && !FOREIGN_IS_OWNER {
+                if Some(*number) != own && !FOREIGN_IS_OWNER.is_out() {
                     needs.add_stream(*number);
                 }
                 needs.all |= origin.is_some();
@@ -171,14 +171,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let named = (self.device.stream_key(handle), self.identity_of(handle)?);
                 // Without identities nothing says that it is the same stream.
                 needs.all |= origin.is_some_and(|origin| origin != named || named.1.is_none());
-                if !RAW_UNFENCED {
+                if !RAW_UNFENCED.is_out() {
                     match self.record_raw(handle, named.1)? {
                         Some(fence) => needs.fences.push(fence),
                         None => needs.all = true,
                     }
                 }
             }
-            Asker::Nobody if NOBODY_IS_OWNER => {}
+            Asker::Nobody if NOBODY_IS_OWNER.is_out() => {}
             Asker::Nobody | Asker::Captured { .. } => needs.all = true,
         }
         Ok(needs)
@@ -204,7 +204,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let home = self.shared.space_of(handle)?;
         let own = self.with_books(|books| books.stream_of(home));
         let noted = match asker {
-            _ if FORGETS_USE => Some(()),
+            _ if FORGETS_USE.is_out() => Some(()),
             Asker::Nobody if !self.has_fences() => Some(()),
             Asker::Nobody => self.notes.change(handle, |note| note.all = true),
             Asker::Known { number, .. } if Some(number) == own && home != CLEAN => Some(()),
@@ -224,7 +224,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     }
                 })
             }
-            Asker::Captured { .. } if FORGETS_CAPTURE_USE => Some(()),
+            Asker::Captured { .. } if FORGETS_CAPTURE_USE.is_out() => Some(()),
             Asker::Captured { graph, key } => {
                 let own = self.space_of_graph(graph, key)? == home;
                 self.notes.change(handle, |note| {

@@ -93,7 +93,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let idle = arenas.into_iter().find(|arena| {
             arena.claim == Claim::Nothing
-                && (Self::is_clean(books, arena) || RELEASES_EARLY)
+                && (Self::is_clean(books, arena) || RELEASES_EARLY.is_out())
                 && self.shared.take_arena(arena.stretch)
         })?;
         books.stains.remove(idle.stretch);
@@ -173,7 +173,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return None;
             }
             let arena = books.arenas.iter().find(|arena| {
-                arena.claim == Claim::Leaving && (Self::is_clean(books, arena) || RELEASES_EARLY)
+                arena.claim == Claim::Leaving
+                    && (Self::is_clean(books, arena) || RELEASES_EARLY.is_out())
             });
             let arena = arena.cloned()?;
             books.stains.remove(arena.stretch);

@@ -243,7 +243,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let capturing = self.is_capturing();
         let waits = plea.asker.waits().is_some();
         match step {
-            Step::Poll if capturing && !QUERIES_IN_CAPTURE => false,
+            Step::Poll if capturing && !QUERIES_IN_CAPTURE.is_out() => false,
             Step::Poll => {
                 let closed = self.close_resting(&mut plea.failure);
                 self.poll(&mut plea.failure) || closed

@@ -78,12 +78,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.in_transit_bytes += self.shared.shape().bytes(stretch.len);
             Some((stretch, needs))
         })?;
-        if FENCES_LATE && !needs.is_empty() {
+        if FENCES_LATE.is_out() && !needs.is_empty() {
             self.give_to_asker(plea, stretch, true);
             self.wait_for_sources(plea, &needs);
             return Some(true);
         }
-        let ready = STEALS_UNFENCED || self.wait_for_sources(plea, &needs);
+        let ready = STEALS_UNFENCED.is_out() || self.wait_for_sources(plea, &needs);
         Some(self.give_to_asker(plea, stretch, ready))
     }
 
@@ -185,7 +185,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if needs.is_empty() {
             return Ok(Some(block));
         }
-        if !STEALS_UNFENCED && !self.wait_for_sources(plea, &needs) {
+        if !STEALS_UNFENCED.is_out() && !self.wait_for_sources(plea, &needs) {
             self.undo(block.handle());
             return Ok(None);
         }
@@ -214,7 +214,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         stretch: Stretch,
     ) -> Vec<Need> {
         let mut needs: Vec<Need> = Vec::new();
-        if IGNORES_HUB_FENCES {
+        if IGNORES_HUB_FENCES.is_out() {
             return needs;
         }
         for stain in books.stains.of(stretch) {
@@ -247,7 +247,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         epoch: u64,
     ) -> Result<bool, Failed<D>> {
         let Some((recorded, fences)) = self.fences_of(source, epoch)? else { return Ok(false) };
-        if JOINS_EARLY {
+        if JOINS_EARLY.is_out() {
             self.note_joined(asker, joined, source, recorded);
         }
         let waited = self.wait_as(asker, &fences)?;
@@ -322,7 +322,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let earlier = books.sources.note(source, recorded, fence.clone());
             books.garbage.extend(earlier);
         });
-        let recorded = if LATE_EPOCH { u64::MAX } else { recorded };
+        let recorded = if LATE_EPOCH.is_out() { u64::MAX } else { recorded };
         Ok(Some((recorded, alloc::vec![fence])))
     }
 

@@ -106,6 +106,8 @@ pub use giveback::Trimmed;
 pub use keeper::Keeper;
 pub use movable::{Movable, MovableGuard};
 pub use policy::{Affinity, Deferred, Lifetime};
+#[cfg(pool_sabotage)]
+pub(crate) use sabotage::NAMES as SWITCHES;
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

@@ -47,7 +47,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             _ => {}
         }
-        if self.are_one(&before, &waiting) || ORDERS_NOTHING || self.have_wait(&before, &waiting)? {
+        if self.are_one(&before, &waiting)
+            || ORDERS_NOTHING.is_out()
+            || self.have_wait(&before, &waiting)?
+        {
             return Ok(true);
         }
         self.check_waits(&before)?;
@@ -124,7 +127,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                         .map_or(Ok(false), |graph| Err(PoolError::Captured(graph)));
                 }
                 let same = self.device.stream_key(before) == self.device.stream_key(waiting);
-                if first.is_some() && !same && !ORDERS_NOTHING {
+                if first.is_some() && !same && !ORDERS_NOTHING.is_out() {
                     let fence = self.record_captured(before)?;
                     self.wait(waiting, &fence)?;
                 }

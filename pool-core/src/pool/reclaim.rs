@@ -117,7 +117,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 };
                 match fence {
                     Some(fence) => parcel.fences.push(fence),
-                    None if IGNORES_FAILED_RECORD => {}
+                    None if IGNORES_FAILED_RECORD.is_out() => {}
                     None => left.push(number),
                 }
             }
@@ -158,7 +158,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for fence in &pending {
             match self.is_done(fence) {
                 Ok(true) => done.push(fence.clone()),
-                Ok(false) if PENDING_IS_DONE => done.push(fence.clone()),
+                Ok(false) if PENDING_IS_DONE.is_out() => done.push(fence.clone()),
                 Ok(false) => {}
                 Err(failed) => keep(failure, failed),
             }
@@ -234,7 +234,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         let now = self.now();
-        let waited = if COLLECTS_UNWAITED { Ok(true) } else { self.wait_in(number, &fences) };
+        let waited =
+            if COLLECTS_UNWAITED.is_out() { Ok(true) } else { self.wait_in(number, &fences) };
         self.with_books(|books| {
             books.take_out_of_hand(&hands);
             // The space may be another holder's by now; then nobody waited for that one.
@@ -282,7 +283,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 books.closed.push(parcel);
                 continue;
             }
-            let fences = if LOSES_WAITS { Vec::new() } else { parcel.fences.clone() };
+            let fences = if LOSES_WAITS.is_out() { Vec::new() } else { parcel.fences.clone() };
             let source = books.sources.add_fences(fences, &mut books.garbage);
             // No source has number zero: what waits for nothing is clean.
             let source = source.unwrap_or(0);
@@ -366,7 +367,7 @@ impl<D: Device> Books<D> {
             }
             known
         });
-        if FORGETS_RETIRED { Vec::new() } else { fences }
+        if FORGETS_RETIRED.is_out() { Vec::new() } else { fences }
     }
 
     /// Fences that something waits for, at most so many at a time, in turn.

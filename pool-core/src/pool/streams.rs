@@ -86,7 +86,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 known.retiring = true;
                 marked = true;
-                if known.busy > 0 && !IGNORES_BUSY_STREAM {
+                if known.busy > 0 && !IGNORES_BUSY_STREAM.is_out() {
                     return Ok(None);
                 }
                 if let Some(space) = known.space {
@@ -121,14 +121,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.prune_notes();
         }
         self.with_books(|books| {
-            if KNOWS_BY_HANDLE {
+            if KNOWS_BY_HANDLE.is_out() {
                 return;
             }
             let spaces = books.spaces_of(id.number).into_iter().flatten();
             books.streams.remove(&id.number);
             books.keys.remove(&key);
             let mut left: Vec<Shared<D>> = fence.iter().cloned().collect();
-            if RETIRES_UNFENCED {
+            if RETIRES_UNFENCED.is_out() {
                 left.clear();
             }
             let earlier = books.sources.end_stream(id.number, left);

@@ -32,6 +32,7 @@ pub fn leave_locks() {
 }
 
 /// Whether no lock may be taken for what ends.
+#[inline]
 pub(crate) fn is_left() -> bool {
     LEFT.load(Ordering::Relaxed)
 }

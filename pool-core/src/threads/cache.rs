@@ -426,7 +426,7 @@ impl<T: Threads> Cache<T> {
         if owner != self.owner || len >= limit {
             return None;
         }
-        if self.by_owner && found.cut().shard() != owner.0 && !CACHES_ELSEWHERE {
+        if self.by_owner && found.cut().shard() != owner.0 && !CACHES_ELSEWHERE.is_out() {
             return None;
         }
         let block = if ALONE { found.free_alone(granule) } else { found.free(granule).ok()? };
@@ -727,7 +727,7 @@ impl<T: Threads> Drop for Cache<T> {
         if is_left() {
             return;
         }
-        if !FORGETS_END {
+        if !FORGETS_END.is_out() {
             self.flush();
         }
         let mut stocks = self.inner.stocks.lock();

@@ -652,7 +652,7 @@ impl<T: Threads> Centre<T> {
         self.recalls.add_shared(1);
         for shard in self.all().filter(|&shard| shard != RANGE) {
             let mut guard = self.lock(shard);
-            if !FORGETS_GATHERING {
+            if !FORGETS_GATHERING.is_out() {
                 guard.range().gather();
             }
             while let Some(stretch) = guard.range().take_longest() {

@@ -85,7 +85,7 @@ impl Depot {
         cache: Giver,
         each: impl FnMut(Handle),
     ) -> bool {
-        let wanted = |magazine: &Magazine| magazine.owner() == owner || MIXES_OWNERS;
+        let wanted = |magazine: &Magazine| magazine.owner() == owner || MIXES_OWNERS.is_out();
         let take = |magazine: &Magazine| magazine.blocks().for_each(each);
         let lane = self.lane(class, owner, cache);
         lane.is_some_and(|lane| lane.pop(wanted, take, &self.retries))

@@ -135,7 +135,7 @@ impl<T: Threads> Inner<T> {
         if let Some(given) = self.centre.allocate_anywhere(request)? {
             return Ok(given);
         }
-        if HASTY_REFUSAL {
+        if HASTY_REFUSAL.is_out() {
             return Err(self.centre.refusal(request));
         }
         self.flushes.add_shared(1);
@@ -217,11 +217,11 @@ impl<T: Threads> Inner<T> {
     #[inline(always)]
     pub(crate) fn free_outside(&self, handle: Handle) -> Result<Packed, HandleError> {
         let freed = self.centre.free_outside(handle, |block| {
-            if !LATE_STRIKE {
+            if !LATE_STRIKE.is_out() {
                 self.starts.strike(block);
             }
         })?;
-        if LATE_STRIKE {
+        if LATE_STRIKE.is_out() {
             self.starts.strike(freed);
         }
         Ok(Packed::new(handle, freed))
@@ -252,7 +252,7 @@ impl<T: Threads> Inner<T> {
                 self.return_all(stock.steal(bin).into_iter());
             }
         }
-        if !FORGETS_DEPOT {
+        if !FORGETS_DEPOT.is_out() {
             self.drain_depot();
         }
     }

@@ -68,5 +68,7 @@ pub use owner::Owner;
 #[cfg(any(loom, shuttle))]
 pub use platform::ModelThreads;
 pub use platform::{BareThreads, DefaultThreads, Threads};
+#[cfg(pool_sabotage)]
+pub(crate) use sabotage::NAMES as SWITCHES;
 pub(crate) use spaces::{Aside, HUB, NotFreed};
 pub use stats::{ClassUse, SharedStats, Work};

@@ -54,7 +54,7 @@ impl<C> Ring<C> {
             return false;
         };
         fill(&cell.content);
-        cell.sequence.store(position + 1, PUBLISH);
+        cell.sequence.store(position + 1, PUBLISH.or_relaxed(Ordering::Release));
         true
     }
 
@@ -71,7 +71,8 @@ impl<C> Ring<C> {
             return false;
         };
         empty(&cell.content);
-        cell.sequence.store(position + self.cells.len() as u64, PUBLISH);
+        cell.sequence
+            .store(position + self.cells.len() as u64, PUBLISH.or_relaxed(Ordering::Release));
         true
     }
 
@@ -87,12 +88,12 @@ impl<C> Ring<C> {
         let mut position = end.load(Ordering::Relaxed);
         loop {
             let cell = &self.cells[(position % self.cells.len() as u64) as usize].0;
-            let sequence = cell.sequence.load(RECEIVE);
-            if sequence == position + ahead || UNCHECKED_ROUND {
+            let sequence = cell.sequence.load(RECEIVE.or_relaxed(Ordering::Acquire));
+            if sequence == position + ahead || UNCHECKED_ROUND.is_out() {
                 if !wanted(&cell.content) {
                     return None;
                 }
-                if TORN_CLAIM {
+                if TORN_CLAIM.is_out() {
                     end.store(position + 1, Ordering::Relaxed);
                     return Some((cell, position));
                 }

@@ -86,7 +86,7 @@ impl Starts {
             Some(entry) => entry,
             None => regions.make(block.start)?,
         };
-        entry.start.store(block.start, START);
+        entry.start.store(block.start, START.or_relaxed(Ordering::Release));
         entry.handle.store(handle.to_raw(), Ordering::Release);
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Entry {
         let handle = self.handle.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Acquire);
         let again = self.handle.load(Ordering::Relaxed);
-        if start == granule && (handle == again || ONE_LOOK) {
+        if start == granule && (handle == again || ONE_LOOK.is_out()) {
             Handle::from_raw(handle)
         } else {
             None

@@ -132,24 +132,25 @@ impl Stock {
     #[inline(always)]
     pub(crate) fn take(&self, bin: usize, slot: usize) -> Option<Handle> {
         let slot = self.slot(bin, slot)?;
-        if TORN_TAKE {
+        if TORN_TAKE.is_out() {
             let block = slot.load(Ordering::Acquire);
             slot.store(0, Ordering::Relaxed);
             return Handle::from_raw(block);
         }
-        Handle::from_raw(slot.swap(0, TAKE))
+        Handle::from_raw(slot.swap(0, TAKE.or_relaxed(Ordering::Acquire)))
     }
 
     /// Puts a block into an empty slot. Only the cache does.
     #[inline(always)]
     pub(crate) fn put(&self, bin: usize, slot: usize, block: Handle) {
         if let Some(slot) = self.slot(bin, slot) {
+            let put = PUT.or_relaxed(Ordering::Release);
             if cfg!(loom) {
                 // The checker does not know that an exchange is ordered before a store that came
                 // after what it read. Nothing else is in the slot.
-                assert_eq!(slot.swap(block.to_raw(), PUT), 0, "a block is overwritten");
+                assert_eq!(slot.swap(block.to_raw(), put), 0, "a block is overwritten");
             } else {
-                slot.store(block.to_raw(), PUT);
+                slot.store(block.to_raw(), put);
             }
         }
     }
@@ -182,12 +183,12 @@ impl Stock {
             if slot.load(Ordering::Relaxed) == 0 {
                 return None;
             }
-            if TORN_STEAL {
+            if TORN_STEAL.is_out() {
                 let block = slot.load(Ordering::Acquire);
                 slot.store(0, Ordering::Relaxed);
                 return Handle::from_raw(block);
             }
-            Handle::from_raw(slot.swap(0, TAKE))
+            Handle::from_raw(slot.swap(0, TAKE.or_relaxed(Ordering::Acquire)))
         });
         let blocks = blocks.collect();
         of_bin.end();
@@ -199,7 +200,7 @@ impl Slots {
     /// Begins to take several blocks out; false if somebody else does.
     fn begin(&self) -> bool {
         let begun = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        begun.is_ok() || IGNORES_BUSY
+        begun.is_ok() || IGNORES_BUSY.is_out()
     }
 
     fn end(&self) {

@@ -152,7 +152,7 @@ impl Words {
         // In this order: a block that has both when the second is read is live then.
         let given = Given(span.given.get(inside)?.load(Ordering::Acquire));
         let word = Word(span.words.get(inside)?.load(Ordering::Acquire));
-        (word != Word::UNUSED && (given.is_of(word) || FINDS_CACHED)).then_some(word)
+        (word != Word::UNUSED && (given.is_of(word) || FINDS_CACHED.is_out())).then_some(word)
     }
 }
 
@@ -167,8 +167,8 @@ impl Found<'_> {
     /// next.
     #[inline(always)]
     pub(crate) fn free(self, granule: u32) -> Result<Handle, HandleError> {
-        let next = if LOSES_GENERATIONS { self.word } else { self.word.after(self.step) };
-        let won = if TORN_FREE {
+        let next = if LOSES_GENERATIONS.is_out() { self.word } else { self.word.after(self.step) };
+        let won = if TORN_FREE.is_out() {
             self.cell.store(next.0, Ordering::Relaxed);
             true
         } else {

@@ -3,8 +3,8 @@
 use core::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::fences::Fences;
 use super::tally::{Slot, Tally};
+use crate::fences::Fences;
 
 thread_local! {
     /// The part that was used last, which [`PARTS`] keeps.

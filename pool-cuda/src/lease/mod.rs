@@ -4,12 +4,8 @@
 //! | --- | --- |
 //! | `tally` | what was given out and what came back, and who notices that all is back |
 //! | `here` | this thread's part of each tally |
-//! | `fences` | a fence that costs nothing where it is made all the time |
-//! | `sync` | atomics and locks, a model checker's in its tests |
 
-mod fences;
 mod here;
-mod sync;
 mod tally;
 
 #[cfg(all(test, loom))]

@@ -12,8 +12,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::fences::Fences;
-use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::fences::Fences;
+use crate::sabotage::Switch;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// A thread's counts, on cache lines of its own.
 #[derive(Debug, Default)]
@@ -58,21 +59,11 @@ impl Slot {
     pub(super) fn take(&self, fences: Fences) -> bool {
         let took = self.took.load(Ordering::Relaxed);
         // Who sees the count sees what was done before it.
-        self.took.store(took.wrapping_add(1), COUNT);
-        if !SKIPS_FENCE {
-            fences.light();
-        }
+        self.took.store(took.wrapping_add(1), Switch::Count.or_relaxed(Ordering::Release));
+        fences.light();
         self.closed.load(Ordering::Relaxed)
     }
 }
-
-/// The order of a count that came back.
-const COUNT: Ordering =
-    if cfg!(pool_sabotage = "relaxed_count") { Ordering::Relaxed } else { Ordering::Release };
-
-/// For the models, to notice.
-const SKIPS_FENCE: bool = cfg!(pool_sabotage = "skipped_light_fence");
-const SKIPS_HEAVY: bool = cfg!(pool_sabotage = "skipped_heavy_fence");
 
 impl Tally {
     pub(crate) fn new() -> Arc<Self> {
@@ -137,9 +128,7 @@ impl Tally {
         for slot in &book.slots {
             slot.closed.store(true, Ordering::Relaxed);
         }
-        if !SKIPS_HEAVY {
-            self.fences.heavy();
-        }
+        self.fences.heavy();
         book.is_over()
     }
 

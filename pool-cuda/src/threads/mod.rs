@@ -1,12 +1,22 @@
-//! The threads of a process with CUDA, as the pool's caches see them.
+//! The threads of a process with CUDA, as the pool sees them.
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `biased` | a lock that costs nothing as long as one thread takes it |
 
 use core::cell::{Cell, RefCell};
 use core::num::NonZeroUsize;
 use core::ptr;
 
 use pool_core::SharedAllocator;
-use pool_core::sync::Yielding;
 use pool_core::threads::{Cache, OsThreads, Threads};
+
+mod biased;
+
+#[cfg(all(test, loom))]
+mod models;
+
+pub use biased::{Biased, BiasedGuard};
 
 thread_local! {
     /// The cache that was used last. Null while it is in use. No destructor, so that to find it takes
@@ -15,8 +25,8 @@ thread_local! {
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches(Vec::new())) };
 }
 
-/// Threads as [`OsThreads`] are, whose caches are found sooner: it takes a pointer where `pool-core`,
-/// which has no unsafe code, takes a guarded cell.
+/// Threads as [`OsThreads`] are, whose caches are found sooner (by a pointer, where `pool-core`, which
+/// has no unsafe code, takes a guarded cell), and whose locks are [`Biased`].
 #[derive(Clone, Copy, Debug)]
 pub struct CudaThreads;
 
@@ -24,7 +34,7 @@ pub struct CudaThreads;
 struct Caches(Vec<*mut Cache<CudaThreads>>);
 
 impl Threads for CudaThreads {
-    type Lock<V: Send> = Yielding<V>;
+    type Lock<V: Send> = Biased<V>;
 
     #[expect(clippy::inline_always, reason = "a hit is a few dozen instructions")]
     #[inline(always)]

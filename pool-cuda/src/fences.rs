@@ -1,5 +1,5 @@
-//! Two fences that make one: the light one is made at every drop of a buffer, the heavy one when a
-//! pool ends. What is written before the one is seen behind the other, in one direction or both,
+//! Two fences that make one: the light one is made at every hit, the heavy one when something ends or
+//! changes hands. What is written before the one is seen behind the other, in one direction or both,
 //! as between two sequentially consistent fences.
 //!
 //! Linux makes the light one free: the heavy one has all threads of the process pass a fence
@@ -13,6 +13,8 @@ use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
+
+use crate::sabotage::Switch;
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the registration for it.
 #[cfg(not(loom))]
@@ -29,7 +31,7 @@ fn membarrier(command: libc::c_int) -> bool {
 
 /// Which of the two ways it is, for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fences {
+pub(crate) enum Fences {
     /// The heavy one does it all.
     #[cfg_attr(loom, expect(dead_code, reason = "a checker knows no such call of the system"))]
     Uneven,
@@ -39,7 +41,7 @@ pub(super) enum Fences {
 
 impl Fences {
     /// The way of this process.
-    pub(super) fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         #[cfg(loom)]
         return Self::Even;
         #[cfg(not(loom))]
@@ -52,7 +54,10 @@ impl Fences {
 
     /// The one that is made all the time.
     #[inline]
-    pub(super) fn light(self) {
+    pub(crate) fn light(self) {
+        if Switch::Light.is_out() {
+            return;
+        }
         #[cfg(not(loom))]
         if self == Self::Uneven {
             // The compiler must keep the order that the heavy one has the processor keep.
@@ -62,7 +67,10 @@ impl Fences {
     }
 
     /// The one that is made rarely.
-    pub(super) fn heavy(self) {
+    pub(crate) fn heavy(self) {
+        if Switch::Heavy.is_out() {
+            return;
+        }
         #[cfg(not(loom))]
         if self == Self::Uneven {
             // It is refused to nobody who has registered.
