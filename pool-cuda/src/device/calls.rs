@@ -52,7 +52,7 @@ impl CudaDevice {
         let core = of.core();
         let event = core.events.take(core.driver, &core.context)?;
         if let Err(error) = record(event) {
-            core.events.give_back(core.driver, event);
+            core.events.give_back(core.driver, &core.context, event);
             return Err(error);
         }
         let of = (!self.is_same(of)).then(|| of.clone());
@@ -217,7 +217,7 @@ impl Device for CudaDevice {
     fn discard(&self, fence: CudaFence) {
         if process::is_usable() {
             let core = self.device_of(&fence).core();
-            core.events.give_back(core.driver, fence.event);
+            core.events.give_back(core.driver, &core.context, fence.event);
         }
     }
 

@@ -61,7 +61,7 @@ impl Events {
 
     /// Takes an event back that nothing uses any more. It may be pending: what waits for it waits
     /// for what was recorded then.
-    pub(super) fn give_back(&self, driver: &Driver, event: RawEvent) {
+    pub(super) fn give_back(&self, driver: &Driver, context: &Context, event: RawEvent) {
         {
             let mut spare = self.spare();
             if spare.len() < MOST_SPARE {
@@ -69,9 +69,14 @@ impl Events {
                 return;
             }
         }
-        self.destroy(driver, event);
+        // Nobody is there to tell of a failure.
+        let _ = context.within(|| {
+            self.destroy(driver, event);
+            Ok(())
+        });
     }
 
+    /// Destroys an event; the context is current.
     fn destroy(&self, driver: &Driver, event: RawEvent) {
         // SAFETY: the event is the context's, and nobody else knows it.
         // One that cannot be destroyed is the driver's loss: nobody is there to tell.
@@ -79,7 +84,7 @@ impl Events {
         self.live.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Destroys all that nothing uses.
+    /// Destroys all that nothing uses; the context is current.
     pub(super) fn clear(&self, driver: &Driver) {
         let spare = core::mem::take(&mut *self.spare());
         for event in spare {
