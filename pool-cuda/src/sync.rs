@@ -14,6 +14,7 @@ pub(crate) use pool_core::sync::Yielding as Below;
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// So many short pauses before a waiter gives the processor away.
+#[cfg(not(loom))]
 const SHORT_PAUSES: u32 = 64;
 
 /// Waits a little for another thread; longer from some time on.

@@ -25,6 +25,7 @@ mod rig;
 mod timing;
 
 use core::error::Error;
+use core::time::Duration;
 use std::fs;
 use std::process::ExitCode;
 
@@ -58,6 +59,8 @@ fn run(options: &Options) -> Result<bool> {
     let rig = Rig::new(device.clone())?;
     let mut report = Report::of(&rig)?;
     println!("{report}");
+    // Else the first figures are of a processor that is still asleep.
+    timing::spin(Duration::from_secs(3));
     let mut all_well = true;
     for table in options.tables() {
         match measure::section(table, &rig, options) {

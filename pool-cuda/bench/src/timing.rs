@@ -5,6 +5,14 @@ use std::time::Instant;
 
 use crate::Result;
 
+/// Keeps the processor at work for a while.
+pub(crate) fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        core::hint::black_box(&start);
+    }
+}
+
 /// Runs of a batch, where one run is shorter than reading the clock is exact.
 const BATCH: u32 = 100;
 

@@ -69,14 +69,14 @@ impl Events {
                 return;
             }
         }
-        // Where its context cannot be entered, the driver is lost, and so is the event.
+        // Nobody is there to tell of a failure.
         let _ = context.within(|| {
             self.destroy(driver, event);
             Ok(())
         });
     }
 
-    /// The event's context is current.
+    /// Destroys an event; the context is current.
     fn destroy(&self, driver: &Driver, event: RawEvent) {
         // SAFETY: the event is the context's, and nobody else knows it.
         // One that cannot be destroyed is the driver's loss: nobody is there to tell.
@@ -84,7 +84,7 @@ impl Events {
         self.live.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Destroys all that nothing uses. The context is current.
+    /// Destroys all that nothing uses; the context is current.
     pub(super) fn clear(&self, driver: &Driver) {
         let spare = core::mem::take(&mut *self.spare());
         for event in spare {

@@ -77,21 +77,29 @@ enum Entered {
     Again,
 }
 
+#[cfg(not(loom))]
+thread_local! {
+    static ME: Cell<usize> = const { Cell::new(NOBODY) };
+}
+
+// The threads of a model are not the system's.
+#[cfg(loom)]
+loom::thread_local! {
+    static ME: Cell<usize> = Cell::new(NOBODY);
+}
+
 /// A number of the calling thread that no other thread of the process ever has.
 #[inline]
 fn me() -> usize {
-    thread_local! {
-        static ME: Cell<usize> = const { Cell::new(NOBODY) };
-    }
     let me = ME.with(Cell::get);
-    if me == NOBODY { first_number(&ME) } else { me }
+    if me == NOBODY { first_number() } else { me }
 }
 
 #[cold]
-fn first_number(me: &'static std::thread::LocalKey<Cell<usize>>) -> usize {
+fn first_number() -> usize {
     static NEXT: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(NOBODY + 1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    me.set(number);
+    ME.with(|me| me.set(number));
     number
 }
 
