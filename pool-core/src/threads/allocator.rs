@@ -185,7 +185,7 @@ impl<T: Threads> SharedAllocator<T> {
             && len > self.inner.shape().small_granules
             && let Some(Some(packed)) = T::with_cache(self, |cache| cache.hit_large(owner, len))
         {
-            return Ok(packed.block(self.inner.shape()));
+            return Ok(packed.unfold().block(self.inner.shape()));
         }
         self.allocate_slowly(owner, request, plain_len)
     }
@@ -257,7 +257,7 @@ impl<T: Threads> SharedAllocator<T> {
                 if let Some(Some(freed)) =
                     T::with_cache(self, |cache| cache.free_large_by_call(handle))
                 {
-                    return Ok(freed.block(self.inner.shape()));
+                    return Ok(freed.unfold().block(self.inner.shape()));
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::centre::{Given, Home, More, NoMore};
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
 use super::inner::Inner;
 use super::owner::Owner;
-use super::packed::Packed;
+use super::packed::{Folded, Packed};
 use super::platform::{DefaultThreads, Threads};
 use super::sabotage::{CACHES_ELSEWHERE, FORGETS_END};
 use super::stock::{Blocks, SETS, Stock};
@@ -274,11 +274,11 @@ impl<T: Threads> Cache<T> {
 
     /// A block of a length that spans do not serve, if there is one at the first look.
     #[inline(never)]
-    pub(super) fn hit_large(&mut self, owner: Owner, len: u64) -> Option<Packed> {
+    pub(super) fn hit_large(&mut self, owner: Owner, len: u64) -> Option<Folded> {
         self.go_home(owner);
         let packed = self.inner.hit_outside(&mut self.home, len)?;
         self.stock.counts.large.gave(packed.size_bytes(&self.shape));
-        Some(packed)
+        Some(packed.fold())
     }
 
     /// Works on the owner's shard, if each has one.
@@ -467,8 +467,8 @@ impl<T: Threads> Cache<T> {
 
     /// [`free_large`](Self::free_large) as a call whose result is in registers.
     #[inline(never)]
-    pub(super) fn free_large_by_call(&self, handle: Handle) -> Option<Packed> {
-        self.free_large(handle).ok()
+    pub(super) fn free_large_by_call(&self, handle: Handle) -> Option<Folded> {
+        self.free_large(handle).ok().map(Packed::fold)
     }
 
     /// Frees a block outside spans.

@@ -1,14 +1,23 @@
-//! A block outside spans in two registers.
+//! A block in two registers.
 
 use crate::range::{Block, Handle, Shape, Stretch};
 
-/// A block outside spans in two words, which a call returns in registers (of three parts, also if they
-/// are as short, it would not); `None` by its handle. A whole [`Block`] would pass through memory, and,
-/// through the hands of a platform, be copied there before it is written.
+/// A block in 16 bytes; `None` by its handle. A whole [`Block`] would, through the hands of a platform,
+/// be copied in memory before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     handle: Handle,
-    /// The first granule, and above it how many there are less one.
+    start: u32,
+    /// Granules less one.
+    last: u32,
+}
+
+/// The same in two parts, which a call returns in registers. Of three, though they are as short, it
+/// would not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Folded {
+    handle: Handle,
+    /// The start, and above it the last.
     place: u64,
 }
 
@@ -16,13 +25,13 @@ impl Packed {
     /// Packs a block, by the program's handle.
     #[inline(always)]
     pub(crate) fn new(handle: Handle, stretch: Stretch) -> Self {
-        Self { handle, place: u64::from(stretch.start) | stretch.len.wrapping_sub(1) << u32::BITS }
+        Self { handle, start: stretch.start, last: stretch.len.wrapping_sub(1) as u32 }
     }
 
     /// Its bytes.
     #[inline(always)]
     pub(crate) fn size_bytes(self, shape: &Shape) -> u64 {
-        shape.bytes((self.place >> u32::BITS) + 1)
+        shape.bytes(u64::from(self.last) + 1)
     }
 
     /// The block.
@@ -30,9 +39,25 @@ impl Packed {
     pub(crate) fn block(self, shape: &Shape) -> Block {
         Block {
             handle: self.handle,
-            offset_bytes: shape.bytes((self.place as u32).into()),
+            offset_bytes: shape.bytes(self.start.into()),
             size_bytes: self.size_bytes(shape),
         }
+    }
+
+    /// For the way out of a call.
+    #[inline(always)]
+    pub(crate) fn fold(self) -> Folded {
+        let place = u64::from(self.start) | u64::from(self.last) << u32::BITS;
+        Folded { handle: self.handle, place }
+    }
+}
+
+impl Folded {
+    /// As it was.
+    #[inline(always)]
+    pub(crate) fn unfold(self) -> Packed {
+        let Self { handle, place } = self;
+        Packed { handle, start: place as u32, last: (place >> u32::BITS) as u32 }
     }
 }
 
@@ -43,11 +68,11 @@ mod tests {
 
     #[test]
     fn blocks_of_all_lengths_survive() {
-        assert_eq!(size_of::<Option<Packed>>(), 16);
+        assert_eq!([size_of::<Option<Packed>>(), size_of::<Option<Folded>>()], [16; 2]);
         let shape = Shape::of(&RangeConfig::new(1 << 40)).unwrap();
         let handle = Handle::with_bits(Slot::Node(7), 3);
         for (start, len) in [(0, 1), (0, 1 << 32), (u32::MAX, 1), (5, 1000)] {
-            let block = Packed::new(handle, Stretch { start, len }).block(&shape);
+            let block = Packed::new(handle, Stretch { start, len }).fold().unfold().block(&shape);
             assert_eq!(block.handle(), handle);
             assert_eq!(block.offset_bytes(), u64::from(start) << 8);
             assert_eq!(block.size_bytes(), len << 8);

@@ -14,7 +14,7 @@ use super::config::SharedConfig;
 use super::inner::Inner;
 use super::names::in_shard;
 use super::owner::Owner;
-use super::packed::Packed;
+use super::packed::{Folded, Packed};
 use super::platform::Threads;
 use super::word::Giver;
 use crate::range::{
@@ -113,7 +113,7 @@ impl<T: Threads> SharedAllocator<T> {
             return Some(Packed::new(handle, Stretch { start, len: 1 << class }));
         }
         let len = plain_len.filter(|&len| len > inner.shape().small_granules)?;
-        T::with_cache(self, |cache| cache.hit_large(space, len))?
+        T::with_cache(self, |cache| cache.hit_large(space, len))?.map(Folded::unfold)
     }
 
     /// A block of an owner's own space, from a cache or from the space itself.
@@ -155,7 +155,7 @@ impl<T: Threads> SharedAllocator<T> {
                 Some(Packed::new(handle, Stretch { start: granule, len: 1 << class }))
             }
             Slot::Node(_) if in_shard(handle).0 == space.0 => {
-                T::with_cache(self, |cache| cache.free_large_by_call(handle))?
+                T::with_cache(self, |cache| cache.free_large_by_call(handle))?.map(Folded::unfold)
             }
             Slot::Node(_) => None,
         }
