@@ -251,12 +251,16 @@ fn fork_with_live_buffers(bed: &'static dyn Bed) -> ExitCode {
                 let [one, other] = [(); 2].map(|()| pool.create_stream().unwrap());
                 let mut random = fastrand::Rng::with_seed(1);
                 while !stop.load(Ordering::Relaxed) {
-                    let mut buffer = pool.alloc::<u8>(random.usize(1..300_000), &one).unwrap();
-                    buffer.on_mut(&other).unwrap();
+                    // Large ones take the pool's lock, small ones fill and empty a cache.
+                    let small = (0..100).map(|_| pool.alloc::<u8>(random.usize(1..16_000), &one));
+                    let small: Vec<_> = small.collect();
+                    let mut large = pool.alloc::<u8>(random.usize(1..300_000), &one).unwrap();
+                    large.on_mut(&other).unwrap();
+                    drop((small, large));
                 }
             });
         }
-        let forks = if session.simulated().is_some() { 50 } else { 5 };
+        let forks = if session.simulated().is_some() { 100 } else { 20 };
         let code = (0..forks).map(|_| fork_once(&*session)).find(|&code| code != ALL_IS_WELL);
         stop.store(true, Ordering::Relaxed);
         code.unwrap_or(ALL_IS_WELL)
