@@ -4,7 +4,9 @@
 //! From its first use elsewhere on, each use is noted when its guard is made, before the work is
 //! queued; so a guard that is leaked is noted too.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pool_core::device::Device as _;
 use pool_core::{Handle, On, PoolError};
@@ -14,10 +16,12 @@ use super::parts::{Parts, driver_error};
 use super::stream::{Name, Named, PoolStream};
 use crate::device::CudaStream;
 
-/// The uses of one buffer. Empty as long as it is used on its own stream alone.
+/// The uses of one buffer. Empty as long as it is used on its own stream alone: one word, since most
+/// buffers never need more.
 #[derive(Debug, Default)]
 pub(super) struct Travels {
-    log: OnceLock<Box<Mutex<Log>>>,
+    /// Null, or a box that this owns.
+    log: AtomicPtr<Mutex<Log>>,
 }
 
 /// What the next use has to wait for.
@@ -114,12 +118,32 @@ impl Travels {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.log.get().is_none()
+        self.log.load(Ordering::Relaxed).is_null()
     }
 
+    /// The log, which is begun if there is none.
     fn begin(&self, writer: User) -> &Mutex<Log> {
-        let (readers, kept) = (Vec::new(), Vec::new());
-        self.log.get_or_init(|| Box::new(Mutex::new(Log { writer, readers, kept })))
+        let mut log = self.log.load(Ordering::Acquire);
+        if log.is_null() {
+            let (readers, kept) = (Vec::new(), Vec::new());
+            let fresh = Box::into_raw(Box::new(Mutex::new(Log { writer, readers, kept })));
+            let won = self.log.compare_exchange(
+                ptr::null_mut(),
+                fresh,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            log = won.map_or_else(
+                |earlier| {
+                    // SAFETY: nobody else has seen it.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    earlier
+                },
+                |_| fresh,
+            );
+        }
+        // SAFETY: it is a box's, which lasts as long as `self`.
+        unsafe { &*log }
     }
 
     /// Begins the log where it is not begun. What was done at home so far, and what is being done
@@ -185,6 +209,22 @@ impl Travels {
         }
         Ok(noted)
     }
+}
+
+impl Drop for Travels {
+    #[inline]
+    fn drop(&mut self) {
+        let log = *self.log.get_mut();
+        if !log.is_null() {
+            end(log);
+        }
+    }
+}
+
+#[cold]
+fn end(log: *mut Mutex<Log>) {
+    // SAFETY: it is a box's, and the last who has it gives it up.
+    drop(unsafe { Box::from_raw(log) });
 }
 
 /// Has a stream wait for all that another has queued so far.
