@@ -287,7 +287,7 @@ impl<T> PoolBuffer<T> {
     }
 
     /// Takes it apart, so that nothing is freed by itself. [`from_raw`](Self::from_raw) puts it
-    /// together again.
+    /// together again; until then, and for good if that never happens, it keeps its pool.
     ///
     /// # Example
     ///
