@@ -252,5 +252,6 @@ fn without_fences_bytes_are_touched(world: &World) {
     let parameters = Parameters { allocations: usual.allocations / 10, ..usual };
     let figures = run(driver, &parameters);
     let violations = world.take_violations();
+    print!("{figures:?} ");
     assert!(figures.differences > 0 || !violations.is_empty());
 }
