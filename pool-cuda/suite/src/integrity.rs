@@ -34,6 +34,9 @@ pub struct Parameters {
     pub longest_spins: u64,
     /// Where the random numbers begin.
     pub seed: u64,
+    /// Whether the pool grows and gives memory back meanwhile. If not, it has all from the start, so
+    /// that work which comes too late finds memory of others, and not none.
+    pub gives_back: bool,
 }
 
 /// What was seen.
@@ -63,6 +66,7 @@ impl Parameters {
                 limit_bytes: 4 << 20,
                 longest_spins: 1_000,
                 seed: 1,
+                gives_back: true,
             };
         }
         let scale = std::env::var("POOL_CUDA_SCALE").ok().and_then(|scale| scale.parse().ok());
@@ -74,6 +78,7 @@ impl Parameters {
             limit_bytes: 1 << 30,
             longest_spins: 100_000,
             seed: 1,
+            gives_back: true,
         }
     }
 }
@@ -104,6 +109,8 @@ struct Run<'r> {
 pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
     let device = CudaDevice::open_on(driver, 0).unwrap();
     let settings = config().limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
+    let at_start = if parameters.gives_back { 0 } else { parameters.limit_bytes };
+    let settings = settings.initial_bytes(at_start);
     let pool = CudaPool::new(device, settings).unwrap();
     let kernels = Kernels::load(pool.device());
     let streams: Vec<_> = (0..parameters.streams).map(|_| pool.create_stream().unwrap()).collect();
@@ -167,7 +174,7 @@ impl Run<'_> {
                     self.look(&kept.swap_remove(place), &mut random);
                 }
             }
-            if random.u16(..1000) == 0 {
+            if random.u16(..1000) == 0 && self.parameters.gives_back {
                 self.pool.trim(random.u64(..self.parameters.limit_bytes)).unwrap();
             }
         }
@@ -249,7 +256,8 @@ fn without_fences_bytes_are_touched(world: &World) {
         (c"cuEventSynchronize", event),
     ]);
     let usual = Parameters::usual(world.simulated().is_some());
-    let parameters = Parameters { allocations: usual.allocations / 10, ..usual };
+    let allocations = usual.allocations / 10;
+    let parameters = Parameters { allocations, gives_back: false, ..usual };
     let figures = run(driver, &parameters);
     let violations = world.take_violations();
     print!("{figures:?} ");
