@@ -41,6 +41,15 @@ pub enum CudaError {
         /// The driver's code, which may be one that only newer drivers know.
         code: i32,
     },
+    /// A call that concerned another device failed, which is lost: nothing follows for the one that
+    /// was asked.
+    #[error("{call} failed with CUDA error {code} on another device: {}", meaning(*code))]
+    Elsewhere {
+        /// The name of the function.
+        call: &'static str,
+        /// The driver's code.
+        code: i32,
+    },
 }
 
 impl CudaError {
@@ -58,7 +67,7 @@ impl CudaError {
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {
-            Self::Call { code, .. } => Some(*code),
+            Self::Call { code, .. } | Self::Elsewhere { code, .. } => Some(*code),
             _ => None,
         }
     }

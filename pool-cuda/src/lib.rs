@@ -27,13 +27,15 @@
 //!
 //! # What holds everywhere
 //!
-//! - A hit, an allocation that free memory serves, makes no call of the driver; a drop never waits.
+//! - A hit, an allocation that free memory serves, makes no call of the driver; a drop never
+//!   waits, but for the last handle or buffer of a pool, which waits for the device.
 //! - A launch is unsafe. It is queued on the stream that its guards name, while they are alive, and its
 //!   kernel stays in their elements and only reads what is a [`DeviceRef`]. All else is ordered by the
 //!   guards.
 //! - The context that is current on a thread is current again after each call.
-//! - In a child of a fork every call answers [`CudaError::Forked`], and while the process exits,
-//!   [`CudaError::Exiting`]; what is dropped then does nothing.
+//! - In a child of a fork every call that does something answers [`CudaError::Forked`], and while the
+//!   process exits, [`CudaError::Exiting`]; what is dropped then does nothing. Figures (`stats`,
+//!   `advice`) are not to be asked for there.
 //! - A refused request changes nothing, and a failed call of the driver is named, with its code.
 //!
 //! # Building and starting without CUDA

@@ -280,6 +280,23 @@ impl<D: Device, T: Threads> Pool<D, T> {
         self.inner().begin_capture(&on.into(), graph)
     }
 
+    /// Whether a capture is announced, of any stream.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// assert!(!pool.is_capturing());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn is_capturing(&self) -> bool {
+        self.inner().is_capturing()
+    }
+
     /// Announces that a capture has ended, well or not.
     ///
     /// # Errors

@@ -35,7 +35,20 @@ impl CudaDevice {
     ) -> Result<R> {
         process::check()?;
         let of = stream.device(self);
-        Ok(of.within(|| work(of, stream.raw()))?)
+        Ok(of.within(|| work(of, stream.raw())).map_err(|error| self.told_of(of, error))?)
+    }
+
+    /// An error of a call that concerned a device, as this one tells it: that another is lost must
+    /// not count as its own loss.
+    fn told_of(&self, of: &Self, error: CudaError) -> CudaError {
+        match error {
+            CudaError::Call { call, code }
+                if !self.is_same(of) && error.severity() == Severity::Fatal =>
+            {
+                CudaError::Elsewhere { call, code }
+            }
+            error => error,
+        }
     }
 
     /// The device whose event a fence is.
@@ -190,7 +203,7 @@ impl Device for CudaDevice {
         match of.within(|| of.driver().relaxed(query)) {
             Ok(()) => Ok(true),
             Err(error) if error.code() == Some(NOT_READY) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.told_of(of, error).into()),
         }
     }
 
@@ -206,7 +219,7 @@ impl Device for CudaDevice {
         let of = self.device_of(fence);
         // SAFETY: the event exists as long as the fence.
         let wait = || unsafe { of.driver().functions.synchronize_event(fence.event) };
-        Ok(of.within(|| of.driver().relaxed(wait))?)
+        Ok(of.within(|| of.driver().relaxed(wait)).map_err(|error| self.told_of(of, error))?)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -272,6 +272,11 @@ impl CudaDevice {
         self.core().context.within(work)
     }
 
+    /// Where the driver keeps the context: a multiple of 4.
+    pub(crate) fn context_address(&self) -> u64 {
+        self.core().context.raw().0.addr() as u64
+    }
+
     /// Whether another handle is of the same context.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.core().context.raw() == other.core().context.raw()

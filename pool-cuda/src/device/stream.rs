@@ -83,8 +83,8 @@ impl CudaStream {
     pub(crate) fn key(&self) -> u64 {
         let value = self.raw.0.addr() as u64;
         match &self.of {
-            // In each context another; handles are pointers, which these are not.
-            Some(device) if self.is_special() => value | u64::from(device.ordinal() + 1) << 8,
+            // In each context another. A context's address has room for it, and is no stream's.
+            Some(device) if self.is_special() => value | device.context_address(),
             _ => value,
         }
     }

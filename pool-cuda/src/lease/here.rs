@@ -107,11 +107,12 @@ fn find(tally: &Arc<Tally>) -> Option<Arc<Slot>> {
     PARTS
         .try_with(|parts| {
             let parts = &mut parts.borrow_mut().0;
-            parts.retain(|(tally, _)| !tally.has_ended());
             let known = parts.iter().find(|(known, _)| Arc::ptr_eq(known, tally));
             let slot = if let Some((_, slot)) = known {
                 Arc::clone(slot)
             } else {
+                // What ended is kept by its parts alone.
+                parts.retain(|(tally, _)| !tally.has_ended());
                 let slot = tally.enter();
                 parts.push((Arc::clone(tally), Arc::clone(&slot)));
                 slot

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 
 use bytemuck::Pod;
-use pool_core::{Handle, Request};
+use pool_core::{Handle, PoolConfig, Request};
 
 use super::access::{DeviceMut, DeviceRef};
 use super::error::Error;
@@ -41,7 +41,7 @@ use crate::process;
 /// ```
 pub struct PoolBuffer<T> {
     pool: Lent,
-    /// The stream that it was allocated on. It may be gone: then a fence is behind all its work.
+    /// The stream that it was allocated on. It may be gone: then all work of the device is waited for.
     home: Name,
     handle: Handle,
     address: u64,
@@ -74,6 +74,15 @@ pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
 
 /// What every block is aligned to.
 const GRANULE_BYTES: usize = 256;
+
+/// Refuses settings under which blocks are less aligned.
+pub(super) fn check_granule(config: &PoolConfig) -> Result<(), Error> {
+    let granule_bytes = config.settings().granule_bytes;
+    if granule_bytes < GRANULE_BYTES as u64 {
+        return Err(Error::Granule { granule_bytes });
+    }
+    Ok(())
+}
 
 /// The bytes to ask a pool for: some even for no elements, so that every buffer has an address.
 #[inline]
@@ -146,7 +155,11 @@ impl<T> PoolBuffer<T> {
     /// Whether a use on a stream needs no note.
     #[inline]
     fn is_at_home(&self, stream: &PoolStream) -> bool {
-        self.travels.is_empty() && stream.name() == self.home && stream.pool().lent() == self.pool
+        self.travels.is_empty()
+            && stream.name() == self.home
+            && stream.pool().lent() == self.pool
+            // Then the graph has to be known to use it.
+            && !self.parts().core.is_capturing()
     }
 
     /// To read it on a stream: behind the last write on another one, for which this stream waits.
@@ -271,7 +284,8 @@ impl<T> PoolBuffer<T> {
     /// ```
     pub fn free_on(self, stream: &PoolStream) -> Result<(), Error> {
         process::check()?;
-        let noted = note_in_pool(self.parts(), self.handle)(stream.named_to(self.parts()).on());
+        let on = stream.named_to(self.parts())?;
+        let noted = note_in_pool(self.parts(), self.handle)(on.on());
         if let Err(Error::Pool(error)) = noted {
             let this = self.into_raw();
             // SAFETY: the buffer is out until it is counted, which is the last that is done with it.

@@ -41,9 +41,16 @@ pub enum Error {
         /// The buffer's elements.
         len: usize,
     },
-    /// The stream is of another pool: a buffer is allocated and freed on streams of its own.
+    /// The stream is of another pool: a buffer is allocated and freed on streams of its own, and not
+    /// used on a thread's default stream of another context.
     #[error("the stream is of another pool")]
     OtherPool,
+    /// The settings ask for granules that are too small: every buffer is aligned to 256 bytes.
+    #[error("granules of {granule_bytes} bytes: on CUDA they have 256 or more")]
+    Granule {
+        /// The granule asked for.
+        granule_bytes: u64,
+    },
     /// Both sides of a copy name streams, and not the same one.
     #[error("the two sides of the copy are on different streams")]
     OtherStream,

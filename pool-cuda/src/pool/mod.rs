@@ -91,13 +91,15 @@ impl CudaPool {
     ///
     /// # Errors
     ///
-    /// [`Error::Pool`]: settings that cannot be, or initial bytes that the device refuses.
+    /// [`Error::Pool`]: settings that cannot be, or initial bytes that the device refuses;
+    /// [`Error::Granule`].
     ///
     /// # Example
     ///
     /// See [`CudaPool`].
     pub fn new(device: CudaDevice, config: PoolConfig) -> Result<Self, Error> {
         process::check()?;
+        buffer::check_granule(&config)?;
         let core = Pool::on_platform(device, config)?;
         Ok(Self { parts: Owner::new(core) })
     }
@@ -147,7 +149,7 @@ impl CudaPool {
     }
 
     /// Takes what failed in a drop: the first failure since this was called last. The memory is
-    /// not lost by it.
+    /// lost by it at most until the pool ends.
     ///
     /// # Example
     ///
@@ -275,7 +277,7 @@ impl CudaPool {
     }
 
     /// The default stream of whichever thread names it: at each call, that of the thread that makes it.
-    /// A use by one thread is waited for by all work of the device where another thread must wait for
+    /// A use by one thread is waited for by way of all work of the context where another thread must wait for
     /// it, as no other can name that stream. Each free records a fence.
     ///
     /// # Example
@@ -487,7 +489,8 @@ impl CudaPool {
         self.parts.core.advice()
     }
 
-    /// Announces that a stream is about to be captured: see [`Pool::begin_capture`].
+    /// Announces that a stream is about to be captured: see [`Pool::begin_capture`]. Each pool of the
+    /// context that is used meanwhile, by any thread, is to be told, pinned ones too.
     ///
     /// # Errors
     ///
@@ -512,7 +515,7 @@ impl CudaPool {
     /// ```
     pub fn begin_capture(&self, stream: &PoolStream, graph: GraphId) -> Result<(), Error> {
         process::check()?;
-        Ok(self.parts.core.begin_capture(stream.named_to(&self.parts).on(), graph)?)
+        Ok(self.parts.core.begin_capture(stream.named_to(&self.parts)?.on(), graph)?)
     }
 
     /// Announces that a capture has ended, well or not: see [`Pool::end_capture`].
@@ -526,7 +529,7 @@ impl CudaPool {
     /// See [`begin_capture`](Self::begin_capture).
     pub fn end_capture(&self, stream: &PoolStream) -> Result<(), Error> {
         process::check()?;
-        Ok(self.parts.core.end_capture(stream.named_to(&self.parts).on())?)
+        Ok(self.parts.core.end_capture(stream.named_to(&self.parts)?.on())?)
     }
 
     /// Announces that a graph is launched no more: see [`Pool::release_graph`].

@@ -9,7 +9,7 @@ use pool_core::{Movable, MovableGuard, On};
 use super::access::{DeviceMut, DeviceRef};
 use super::buffer::request_of;
 use super::error::Error;
-use super::stream::PoolStream;
+use super::stream::{Named, PoolStream};
 use super::travels::{Travels, Use};
 use crate::device::{CudaDevice, CudaStream};
 use crate::process;
@@ -55,7 +55,7 @@ impl<T: Pod> MovableBuffer<T> {
         let request = request_of::<T>(len)?;
         let travels = Travels::from(stream)?;
         let parts = stream.parts();
-        let movable = parts.core.allocate_movable(stream.named_to(parts).on(), request)?;
+        let movable = parts.core.allocate_movable(stream.named_to(parts)?.on(), request)?;
         Ok(Self { stream: stream.clone(), movable, len, travels, elements: PhantomData })
     }
 }
@@ -170,7 +170,8 @@ impl<T> Drop for MovableBuffer<T> {
             return;
         }
         let parts = self.stream.parts();
-        let on = self.stream.named_to(parts);
+        // Its own pool knows its stream.
+        let on = self.stream.named_to(parts).unwrap_or(Named::All);
         if let Err(error) = parts.core.free_movable(self.movable, on.on()) {
             // A guard that was leaked holds it for good; else another fence is behind it.
             let _ = parts.core.free_movable(self.movable, pool_core::On::Nothing);

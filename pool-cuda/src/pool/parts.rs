@@ -70,8 +70,9 @@ impl Parts {
         Ok((block.handle(), self.core.address(&block).unwrap_or_default()))
     }
 
-    /// Takes a buffer's memory back, behind what is queued on a stream of this pool. It serves
-    /// again whatever fails.
+    /// Takes a buffer's memory back, behind what is queued on a stream of this pool. If no fence can
+    /// be recorded there, it serves again behind all work of the device; if none can be recorded in a
+    /// foreign stream that used it, it stays until the pool ends.
     ///
     /// # Safety
     ///
@@ -105,7 +106,7 @@ impl Parts {
         if !matches!(error, PoolError::Handle(_)) {
             let _ = self.core.free(handle);
         }
-        // A stream that nobody has any more is behind a fence already, and no fault.
+        // That nobody has the stream any more is no fault.
         if !matches!(error, PoolError::UnknownStream(_)) {
             self.note(error.into());
         }

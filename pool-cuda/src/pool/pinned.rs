@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use pool_core::device::Device as _;
-use pool_core::{Handle, Pool, PoolConfig, PoolStats, StreamId, Trimmed};
+use pool_core::{GraphId, Handle, Pool, PoolConfig, PoolStats, StreamId, Trimmed};
 
 use super::access::{DeviceMut, DeviceRef};
-use super::buffer::{bytes_of, request_of};
+use super::buffer::{bytes_of, check_granule, request_of};
 use super::error::Error;
 use super::parts::{Parts, driver_error};
 use super::stream::PoolStream;
@@ -106,6 +106,8 @@ impl PinnedPool {
     ///
     /// See [`PinnedPool`].
     pub fn new(device: &CudaDevice, config: PoolConfig) -> Result<Self, Error> {
+        process::check()?;
+        check_granule(&config)?;
         let core = Pool::on_platform(device.with_source(ArenaSource::PinnedHost)?, config)?;
         let quiet = core.create_stream()?;
         Ok(Self { parts: Arc::new(Pinned { parts: Parts::new(core), quiet }) })
@@ -140,6 +142,75 @@ impl PinnedPool {
         // SAFETY: the memory is the buffer's, and any bytes are elements.
         unsafe { buffer.start.cast::<u8>().write_bytes(0, bytes_of::<T>(len)?) };
         Ok(buffer)
+    }
+
+    /// Takes what failed in a drop: the first failure since this was called last.
+    #[must_use]
+    pub fn take_failure(&self) -> Option<Error> {
+        self.parts.parts.take_failure()
+    }
+
+    /// Announces a capture, as [`CudaPool::begin_capture`](super::CudaPool::begin_capture): to this
+    /// pool, too, if it is used meanwhile by any thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::begin_capture`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// # let device = CudaDevice::open_on(driver, 0)?;
+    /// use pool_core::GraphId;
+    ///
+    /// let pool = pool_cuda::CudaPool::new(device, Default::default())?;
+    /// let staging = pool_cuda::PinnedPool::new(pool.device(), Default::default())?;
+    /// let stream = pool.create_stream()?;
+    /// pool.begin_capture(&stream, GraphId(1))?;
+    /// staging.begin_capture(&stream, GraphId(1))?;
+    /// // Here the driver begins to capture, and ends.
+    /// staging.end_capture(&stream)?;
+    /// pool.end_capture(&stream)?;
+    /// staging.release_graph(GraphId(1))?;
+    /// pool.release_graph(GraphId(1))?;
+    /// # Ok::<(), pool_cuda::Error>(())
+    /// ```
+    pub fn begin_capture(&self, stream: &PoolStream, graph: GraphId) -> Result<(), Error> {
+        process::check()?;
+        let Parts { core, .. } = &self.parts.parts;
+        Ok(core.begin_capture(stream.named_to(&self.parts.parts)?.on(), graph)?)
+    }
+
+    /// Announces that a capture has ended, well or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::end_capture`].
+    ///
+    /// # Example
+    ///
+    /// See [`begin_capture`](Self::begin_capture).
+    pub fn end_capture(&self, stream: &PoolStream) -> Result<(), Error> {
+        process::check()?;
+        let Parts { core, .. } = &self.parts.parts;
+        Ok(core.end_capture(stream.named_to(&self.parts.parts)?.on())?)
+    }
+
+    /// Announces that a graph is launched no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::release_graph`].
+    ///
+    /// # Example
+    ///
+    /// See [`begin_capture`](Self::begin_capture).
+    pub fn release_graph(&self, graph: GraphId) -> Result<(), Error> {
+        process::check()?;
+        Ok(self.parts.parts.core.release_graph(graph)?)
     }
 
     /// What the pool has, and did.
@@ -247,6 +318,7 @@ impl<T> PinnedBuffer<T> {
 
     /// Has a stream wait for the copies that a new one must come after.
     fn follow(&self, stream: &PoolStream, writes: bool) -> Result<(), Error> {
+        stream.named_to(&self.pool.parts)?;
         for copy in self.copies().queued.iter().filter(|copy| writes || copy.writes) {
             stream.device().wait(stream.cuda(), &copy.fence).map_err(driver_error)?;
         }
@@ -256,7 +328,7 @@ impl<T> PinnedBuffer<T> {
     /// Notes a copy that was queued; if that fails, waits for it.
     fn note(&self, stream: &PoolStream, writes: bool) -> Result<(), Error> {
         let core = &self.pool.parts.core;
-        let noted = core.record_use(self.handle, stream.named_to(&self.pool.parts).on());
+        let noted = core.record_use(self.handle, stream.named_to(&self.pool.parts)?.on());
         let fence = match noted {
             Ok(()) => {
                 let streams = &mut self.copies().streams;
@@ -271,7 +343,15 @@ impl<T> PinnedBuffer<T> {
             Ok(fence) => {
                 let fence = ManuallyDrop::new(fence);
                 let copy = Copy { fence, stream: stream.clone(), writes };
-                self.copies().queued.push(copy);
+                let queued = &mut self.copies().queued;
+                // The new one is behind what was queued on its stream before.
+                let covers = |earlier: &Copy| {
+                    earlier.stream.is(stream)
+                        && !stream.is_per_thread()
+                        && (writes || !earlier.writes)
+                };
+                queued.retain(|earlier| !covers(earlier));
+                queued.push(copy);
                 Ok(())
             }
             Err(error) => {

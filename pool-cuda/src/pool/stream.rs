@@ -114,14 +114,21 @@ impl PoolStream {
         }
     }
 
-    /// How a pool's call names it.
-    pub(super) fn named_to(&self, parts: &Parts) -> Named {
+    /// How a pool's call names it. A thread's default stream of another context is refused: nothing
+    /// that a pool records is behind its work on other threads.
+    pub(super) fn named_to(&self, parts: &Parts) -> Result<Named, Error> {
         let is_own = core::ptr::eq(parts, self.parts());
         match self.name() {
-            Name::Known(id) | Name::Lasting(id) if is_own => Named::Known(id),
-            _ if self.device().is_same(parts.core.device()) => Named::Raw(self.cuda().clone()),
-            _ => Named::Raw(self.cuda().of(self.device())),
+            Name::Known(id) | Name::Lasting(id) if is_own => Ok(Named::Known(id)),
+            _ if self.device().is_same(parts.core.device()) => Ok(Named::Raw(self.cuda().clone())),
+            Name::PerThread => Err(Error::OtherPool),
+            _ => Ok(Named::Raw(self.cuda().of(self.device()))),
         }
+    }
+
+    /// Whether its name means another stream on each thread.
+    pub(super) fn is_per_thread(&self) -> bool {
+        self.name() == Name::PerThread
     }
 
     /// Which of the streams that its name may mean it is, on this thread.

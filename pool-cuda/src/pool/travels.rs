@@ -98,7 +98,7 @@ impl User {
             }
             Who::Other(stream) => {
                 let is_here = stream.thread_identity()? == self.identity;
-                Ok(if is_here { stream.named_to(parts) } else { Named::All })
+                if is_here { stream.named_to(parts) } else { Ok(Named::All) }
             }
         }
     }
@@ -164,10 +164,13 @@ impl Travels {
         note: impl FnOnce(On<'_, CudaStream>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let user = User::here(parts, home, stream)?;
-        let on = stream.named_to(parts);
+        let on = stream.named_to(parts)?;
         let mut log = self.begin_at_home(home).lock().unwrap_or_else(PoisonError::into_inner);
         let known = log.writer.is(&user) || log.readers.iter().any(|reader| reader.is(&user));
+        // What a graph uses is noted each time: the block is the graph's from then on.
+        let capturing = parts.core.is_capturing();
         match what {
+            Use::Read if known && capturing => return note(on.on()),
             Use::Read if known => return Ok(()),
             Use::Read => order(parts, &log.writer, &on)?,
             Use::Write => {
@@ -177,7 +180,7 @@ impl Travels {
                 }
             }
         }
-        if !user.is_home() || home == Name::PerThread {
+        if !user.is_home() || home == Name::PerThread || capturing {
             note(on.on())?;
             log.keep(stream, &on);
         }
@@ -201,7 +204,7 @@ impl Travels {
         stream: &PoolStream,
         note: impl FnOnce(On<'_, CudaStream>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let on = stream.named_to(parts);
+        let on = stream.named_to(parts)?;
         let noted = note(on.on())?;
         if let Named::Raw(_) = on {
             let mut log = self.begin_at_home(home).lock().unwrap_or_else(PoisonError::into_inner);

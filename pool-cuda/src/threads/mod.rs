@@ -50,7 +50,11 @@ impl Threads for CudaThreads {
             // SAFETY: as above.
             cache = unsafe { turn_to(shared, last).as_mut() };
         }
-        let cache = cache?;
+        let Some(cache) = cache else {
+            // Null if this is called from within a use.
+            LAST.with(|place| place.set(last));
+            return None;
+        };
         let used = ptr::from_mut(cache);
         let result = work(cache);
         LAST.with(|last| last.set(used));

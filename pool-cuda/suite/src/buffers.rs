@@ -1,7 +1,7 @@
 //! Typed buffers: what can be asked for, and what is refused.
 
 use pool_core::{PoolError, Request};
-use pool_cuda::{DeviceMut, DeviceRef, Error, PoolBuffer};
+use pool_cuda::{CudaPool, DeviceMut, DeviceRef, Error, PinnedPool, PoolBuffer};
 
 use crate::kernels::Kernels;
 use crate::raw::is_busy;
@@ -9,6 +9,7 @@ use crate::run::Test;
 use crate::world::{KIB, MIB, World, assert_marked, config, contents, counter, fixed_pool, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
+    granules_that_align_too_little_are_refused,
     a_buffer_has_what_was_asked_for,
     values_go_there_and_back,
     no_elements_and_elements_of_no_bytes,
@@ -291,4 +292,19 @@ fn guards_stay_on_their_thread(_: &World) {
     };
     <DeviceRef<'static, u8> as StaysHere<_>>::check();
     <DeviceMut<'static, u8> as StaysHere<_>>::check();
+}
+
+fn granules_that_align_too_little_are_refused(world: &World) {
+    for granule_bytes in [16, 128] {
+        let small = || config().granule_bytes(granule_bytes);
+        let refused = CudaPool::new(world.device(0), small()).map(drop).unwrap_err();
+        assert!(matches!(refused, Error::Granule { granule_bytes: told } if told == granule_bytes));
+        let refused = PinnedPool::new(&world.device(0), small()).map(drop).unwrap_err();
+        assert!(matches!(refused, Error::Granule { .. }));
+    }
+    let pool = CudaPool::new(world.device(0), config().granule_bytes(512)).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let buffer = pool.alloc_from(&[1_u8; 700], &stream).unwrap();
+    assert_eq!(buffer.on(&stream).unwrap().address() % 512, 0);
+    assert_eq!(contents(&buffer, &stream), [1; 700]);
 }

@@ -18,7 +18,45 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     what_is_outside_of_a_capture_cannot_be_waited_for,
     a_buffer_from_before_is_used_by_a_graph,
     two_streams_of_one_capture_are_ordered,
+    what_a_graph_uses_at_home_stays_the_graphs,
+    a_pinned_buffer_goes_in_a_capture,
 ];
+
+/// Memory from before the capture, used on its own stream in it, by which no other stream is named.
+fn what_a_graph_uses_at_home_stays_the_graphs(world: &World) {
+    let pool = world.fixed_pool(MIB);
+    let captured = pool.create_stream().unwrap();
+    let mut buffer = pool.alloc::<u8>(MIB, &captured).unwrap();
+    let address = buffer.on(&captured).unwrap().address();
+    captured.synchronize().unwrap();
+    let graph = capture(&pool, &captured, 1, CaptureMode::Global, || {
+        buffer.on_mut(&captured).unwrap().fill_bytes(77).unwrap();
+    });
+    drop(buffer);
+    assert!(pool.alloc::<u8>(MIB, &captured).is_err(), "each launch writes it");
+    drop(graph);
+    let next = pool.alloc::<u8>(MIB, &captured).unwrap();
+    assert_eq!(next.on(&captured).unwrap().address(), address);
+}
+
+/// Its copies' streams are not recorded in, nor anything asked, while one of them is captured.
+fn a_pinned_buffer_goes_in_a_capture(world: &World) {
+    let pool = world.pool();
+    let staging = PinnedPool::new(pool.device(), config()).unwrap();
+    let captured = pool.create_stream().unwrap();
+    let host = staging.alloc::<u8>(MIB).unwrap();
+    let mut buffer = pool.alloc::<u8>(MIB, &captured).unwrap();
+    buffer.on_mut(&captured).unwrap().async_copy_from(&host).unwrap();
+    staging.begin_capture(&captured, GraphId(1)).unwrap();
+    let graph = capture(&pool, &captured, 1, CaptureMode::Global, || {
+        drop(host);
+        staging.trim(0).unwrap();
+    });
+    staging.end_capture(&captured).unwrap();
+    staging.release_graph(GraphId(1)).unwrap();
+    drop(graph);
+    assert!(staging.take_failure().is_none());
+}
 
 fn a_graph_is_replayed_among_ordinary_buffers(world: &World) {
     let pool = CudaPool::new(world.device(0), config().limit_bytes(64 << 20)).unwrap();

@@ -3,16 +3,39 @@
 use std::sync::Barrier;
 use std::thread;
 
+use pool_cuda::{CudaPool, Error, PinnedPool};
+
 use crate::kernels::Kernels;
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, contents};
+use crate::world::{MIB, World, assert_marked, config, contents};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     a_buffer_goes_from_thread_to_thread,
     a_drop_on_another_thread_is_behind_the_work,
     a_reader_of_another_thread_is_waited_for,
-    memory_of_one_thread_serves_another_behind_its_work,
+    memory_of_one_thread_serves_another_behind_its_work;
+    two:
+    one_of_another_device_is_refused,
 ];
+
+/// No fence that a pool records is behind its work on other threads.
+fn refuses(pool: &CudaPool, other: &CudaPool) {
+    let (stream, foreign) = (pool.create_stream().unwrap(), other.per_thread_stream());
+    let mut buffer = pool.alloc_zeroed::<u8>(1000, &stream).unwrap();
+    assert!(matches!(buffer.on(&foreign), Err(Error::OtherPool)));
+    assert!(matches!(buffer.on_mut(&foreign), Err(Error::OtherPool)));
+    assert!(matches!(buffer.free_on(&foreign), Err(Error::OtherPool)));
+    let staging = PinnedPool::new(pool.device(), config()).unwrap();
+    let host = staging.alloc::<u8>(1000).unwrap();
+    let mut there = other.alloc::<u8>(1000, &foreign).unwrap();
+    let copied = there.on_mut(&foreign).unwrap().async_copy_from(&host);
+    assert!(matches!(copied, Err(Error::OtherPool)));
+    assert!(pool.take_failure().is_none());
+}
+
+fn one_of_another_device_is_refused(world: &World) {
+    refuses(&world.pool(), &CudaPool::new(world.device(1), config()).unwrap());
+}
 
 fn a_buffer_goes_from_thread_to_thread(world: &World) {
     let pool = world.pool();

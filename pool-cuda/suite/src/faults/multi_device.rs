@@ -20,7 +20,25 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     p078_buffers_of_all_devices_end_wherever_they_are_dropped;
     simulated:
     p079_a_context_is_released_exactly_once,
+    p036_a_device_that_is_lost_is_nothing_to_the_other,
 ];
+
+fn p036_a_device_that_is_lost_is_nothing_to_the_other(world: &World) {
+    let (first, second) = (pool_on(world, 0), pool_on(world, 1));
+    let (stream, there) = (first.create_stream().unwrap(), second.create_stream().unwrap());
+    let mut buffer = first.alloc_zeroed::<u8>(MIB, &stream).unwrap();
+    buffer.on_mut(&there).unwrap().fill_bytes(1).unwrap();
+    // The free asks for the other's stream, which answers as a device does that is lost.
+    world.simulation().fail_next("cuStreamGetId", 1, 700);
+    drop(buffer);
+    let told = first.take_failure().unwrap();
+    assert!(told.to_string().contains("on another device"), "{told}");
+    // The first is not taken for lost by it.
+    let next = first.alloc_from(&[5_u8; 1000], &stream).unwrap();
+    assert_eq!(contents(&next, &stream), [5; 1000]);
+    drop(next);
+    first.trim(0).unwrap();
+}
 
 fn pool_on(world: &World, ordinal: u32) -> CudaPool {
     CudaPool::new(world.device(ordinal), config()).unwrap()
