@@ -78,6 +78,12 @@ pub(crate) const ACCESS_READ_WRITE: c_int = 3;
 /// Asks for the least size of a page, not the recommended one.
 pub(crate) const GRANULARITY_MINIMUM: c_int = 0;
 
+/// Memory that stays where it was placed.
+const ALLOCATION_PINNED: c_int = 1;
+
+/// A place that is a device, by its number.
+const LOCATION_DEVICE: c_int = 1;
+
 /// What kind of page is meant: the driver's `CUmemAllocationProp`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -96,12 +102,10 @@ const _: () = assert!(size_of::<PageProperties>() == 32);
 impl PageProperties {
     /// Plain pages on this device, shared with no other process.
     pub(crate) fn on(device: RawDevice) -> Self {
-        const PINNED: c_int = 1;
-        const DEVICE: c_int = 1;
         Self {
-            kind: PINNED,
+            kind: ALLOCATION_PINNED,
             handle_types: 0,
-            location_kind: DEVICE,
+            location_kind: LOCATION_DEVICE,
             location: device,
             win32_handle: core::ptr::null_mut(),
             flags: [0; 8],
@@ -129,12 +133,10 @@ const _: () = assert!(size_of::<PoolProperties>() == 88);
 impl PoolProperties {
     /// Memory of this device, shared with no other process, as much as there is.
     pub(crate) fn on(device: RawDevice) -> Self {
-        const PINNED: c_int = 1;
-        const DEVICE: c_int = 1;
         Self {
-            kind: PINNED,
+            kind: ALLOCATION_PINNED,
             handle_types: 0,
-            location_kind: DEVICE,
+            location_kind: LOCATION_DEVICE,
             location: device,
             security_attributes: core::ptr::null_mut(),
             most_bytes: 0,
@@ -156,8 +158,7 @@ pub(crate) struct AccessDescription {
 impl AccessDescription {
     /// Kernels of this device may read and write.
     pub(crate) fn for_device(device: RawDevice) -> Self {
-        const DEVICE: c_int = 1;
-        Self { location_kind: DEVICE, location: device, flags: ACCESS_READ_WRITE }
+        Self { location_kind: LOCATION_DEVICE, location: device, flags: ACCESS_READ_WRITE }
     }
 }
 

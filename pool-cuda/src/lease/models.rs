@@ -47,11 +47,15 @@ impl Pool {
         self.memory.with_mut(|memory| unsafe { *memory = false });
         self.ends.with_mut(|ends| unsafe { *ends += 1 });
     }
+}
 
-    /// When all threads are done: it has ended, once.
-    fn check(&self) {
-        assert_eq!(self.ends.with(|ends| unsafe { *ends }), 1);
+/// Drops the last handle while `others` run; when all are done, the pool has ended, once.
+fn close_against<const N: usize>(pool: &Pool, others: [thread::JoinHandle<()>; N]) {
+    pool.close();
+    for other in others {
+        other.join().unwrap();
     }
+    assert_eq!(pool.ends.with(|ends| unsafe { *ends }), 1);
 }
 
 #[test]
@@ -64,9 +68,7 @@ fn the_last_buffer_against_the_last_handle() {
             let (pool, slot) = (pool.clone(), slot.clone());
             thread::spawn(move || pool.take(&slot))
         };
-        pool.close();
-        other.join().unwrap();
-        pool.check();
+        close_against(&pool, [other]);
     });
 }
 
@@ -81,11 +83,7 @@ fn two_buffers_on_two_threads_against_the_last_handle() {
             let pool = pool.clone();
             thread::spawn(move || pool.take(&slot))
         });
-        pool.close();
-        for other in others {
-            other.join().unwrap();
-        }
-        pool.check();
+        close_against(&pool, others);
     });
 }
 
@@ -102,9 +100,7 @@ fn a_buffer_on_a_new_thread_against_the_last_handle() {
                 pool.take(&slot);
             })
         };
-        pool.close();
-        other.join().unwrap();
-        pool.check();
+        close_against(&pool, [other]);
     });
 }
 
@@ -121,9 +117,7 @@ fn a_thread_that_ends_against_the_last_handle() {
                 pool.tally.leave(&slot);
             })
         };
-        pool.close();
-        other.join().unwrap();
-        pool.check();
+        close_against(&pool, [other]);
     });
 }
 
@@ -142,8 +136,6 @@ fn a_thread_without_a_slot_against_the_last_handle() {
                 }
             })
         };
-        pool.close();
-        other.join().unwrap();
-        pool.check();
+        close_against(&pool, [other]);
     });
 }
