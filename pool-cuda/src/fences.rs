@@ -14,6 +14,8 @@ use core::sync::atomic::{Ordering, compiler_fence, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 
+use pool_core::sync::UnevenFences;
+
 use crate::sabotage::Switch;
 
 /// `MEMBARRIER_CMD_GLOBAL`, which takes milliseconds.
@@ -30,6 +32,16 @@ const REGISTER_EXPEDITED: libc::c_int = 1 << 4;
 fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: the call takes plain numbers, and touches no memory of the program's.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Has all threads of the process pass a fence.
+#[cfg(not(loom))]
+fn fence_everywhere() {
+    // It is refused to nobody who has registered, unless the system was told otherwise since, or has
+    // no memory; then there is the slow one. There is no way on without.
+    if !membarrier(EXPEDITED) && !membarrier(GLOBAL) {
+        std::process::abort();
+    }
 }
 
 /// Which of the two ways it is, for the whole process.
@@ -76,12 +88,17 @@ impl Fences {
         }
         #[cfg(not(loom))]
         if self == Self::Uneven {
-            // It is refused to nobody who has registered, unless the system was told otherwise
-            // since, or has no memory; then there is the slow one. There is no way on without.
-            if !membarrier(EXPEDITED) && !membarrier(GLOBAL) {
-                std::process::abort();
-            }
+            fence_everywhere();
         }
         fence(Ordering::SeqCst);
+    }
+
+    /// The same for the caches of the layers below, unless they are even.
+    pub(crate) fn uneven(self) -> Option<UnevenFences> {
+        match self {
+            #[cfg(not(loom))]
+            Self::Uneven => Some(UnevenFences::new(fence_everywhere)),
+            _ => None,
+        }
     }
 }

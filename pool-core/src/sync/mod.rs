@@ -16,6 +16,7 @@ mod locked;
 mod modelled;
 mod padded;
 mod spinning;
+mod uneven;
 #[cfg(feature = "std")]
 mod yielding;
 
@@ -46,6 +47,7 @@ pub use lock::Lock;
 pub use modelled::Modelled;
 pub(crate) use padded::Padded;
 pub use spinning::Spinning;
+pub use uneven::UnevenFences;
 #[cfg(feature = "std")]
 pub use yielding::Yielding;
 

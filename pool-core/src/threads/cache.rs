@@ -99,7 +99,7 @@ struct Bin {
 impl<T: Threads> Cache<T> {
     pub(super) fn new(shared: &SharedAllocator<T>) -> Self {
         let inner = shared.inner().clone();
-        let stock = Arc::new(Stock::new(&inner.classes));
+        let stock = Arc::new(Stock::new(&inner.classes, T::uneven_fences()));
         let giver = Giver::of_cache(inner.enter(&stock));
         Self {
             classes: inner.classes,

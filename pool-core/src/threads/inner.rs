@@ -248,9 +248,7 @@ impl<T: Threads> Inner<T> {
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
         for stock in stocks.iter() {
-            for bin in 0..stock.bins() {
-                self.return_all(stock.steal(bin).into_iter());
-            }
+            stock.steal(|blocks| self.return_all(blocks.into_iter()));
         }
         if !FORGETS_DEPOT.is_out() {
             self.drain_depot();

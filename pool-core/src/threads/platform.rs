@@ -3,7 +3,7 @@
 use core::num::NonZeroUsize;
 
 use super::{Cache, SharedAllocator};
-use crate::sync::Lock;
+use crate::sync::{Lock, UnevenFences};
 
 /// What threads are on a platform. `OsThreads` (feature `std`) and
 /// [`BareThreads`] are given; a runtime implements its own to bring its lock, or to keep caches
@@ -61,6 +61,22 @@ pub trait Threads: Sized + 'static {
     /// ```
     #[must_use]
     fn thread_number() -> Option<NonZeroUsize> {
+        None
+    }
+
+    /// The fences of a platform that has uneven ones: then a hit in a cache needs no atomic exchange,
+    /// and a [flush](SharedAllocator::flush) makes the heavy one for each cache that has blocks.
+    /// `None`, the default, if it has none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::threads::{BareThreads, Threads};
+    ///
+    /// assert!(BareThreads::uneven_fences().is_none());
+    /// ```
+    #[must_use]
+    fn uneven_fences() -> Option<UnevenFences> {
         None
     }
 }

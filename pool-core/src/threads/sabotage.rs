@@ -24,6 +24,15 @@ switches! {
     /// A block is taken out of a slot without what its last hand did.
     TAKE = "relaxed_take";
 
+    /// A cache takes a block by two plain steps, and makes no fence between them.
+    LIGHT = "no_light_fence";
+
+    /// A flush makes no fence before it looks how many blocks there are.
+    HEAVY = "no_heavy_fence";
+
+    /// A cache takes a block by plain steps without a look whether a flush is at it.
+    UNCHECKED_TAKE = "unchecked_take";
+
     /// A cell of a ring is claimed in two steps.
     TORN_CLAIM = "torn_claim";
 

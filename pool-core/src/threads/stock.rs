@@ -6,9 +6,12 @@ use core::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
-use super::sabotage::{IGNORES_BUSY, PUT, TAKE, TORN_STEAL, TORN_TAKE};
+use super::sabotage::{
+    HEAVY, IGNORES_BUSY, LIGHT, PUT, TAKE, TORN_STEAL, TORN_TAKE, UNCHECKED_TAKE,
+};
 use crate::range::Handle;
-use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded};
+use crate::sabotage::Switch;
+use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded, UnevenFences};
 
 /// Owners whose blocks a cache keeps apart at a time.
 pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
@@ -21,21 +24,34 @@ pub(crate) type Blocks = ArrayVec<Handle, MOST_DEPTH>;
 /// A block is in one slot, and whoever takes it out of there has it: the cache itself, or a
 /// flush. Only the cache puts blocks in, in slots that it knows to be empty. So a cache needs no
 /// lock, and a flush reaches those of threads that sleep. It is on cache lines of its own.
+///
+/// # Protocol
+///
+/// - The cache takes the last block of a bin by an atomic exchange, as a flush takes each.
+/// - Where fences may be uneven, it needs none: it first counts the block out, makes the light fence,
+///   and looks whether somebody is at the bin. A flush says that it is, makes the heavy fence, and
+///   then looks how many blocks there are. So one of the two sees the other: either the flush
+///   leaves the block alone, or the cache makes the exchange.
 #[repr(align(128))]
 pub(crate) struct Stock {
     classes: usize,
     /// For each set, one for each class.
     bins: Box<[Padded<Slots>]>,
+    fences: Option<UnevenFences>,
     pub(crate) counts: Counts,
 }
 
 /// The slots of a set's class.
+#[repr(C)]
 struct Slots {
     /// Whether somebody takes several blocks out: the cache, which then needs no exchange for
     /// each, or a flush. Who finds it taken does without: a flush goes on to the next bin.
     busy: AtomicU32,
+    /// The blocks are in the first so many slots. The cache alone counts; what is in a slot past them
+    /// is not there.
+    len: AtomicU32,
     /// The handle that a block will have, or zero.
-    slots: [AtomicU64; MOST_DEPTH],
+    cells: [AtomicU64; MOST_DEPTH],
 }
 
 /// What a cache counts: by class what it gives out and takes back, and apart from that the
@@ -104,13 +120,13 @@ pub(crate) struct Large {
 
 impl Stock {
     /// An empty stock.
-    pub(crate) fn new(classes: &Classes) -> Self {
+    pub(crate) fn new(classes: &Classes, fences: Option<UnevenFences>) -> Self {
         let bin = |_| {
-            let slots = core::array::from_fn(|_| AtomicU64::new(0));
-            Padded(Slots { busy: AtomicU32::new(0), slots })
+            let cells = core::array::from_fn(|_| AtomicU64::new(0));
+            Padded(Slots { busy: AtomicU32::new(0), len: AtomicU32::new(0), cells })
         };
         let bins = (0..SETS * classes.count()).map(bin).collect();
-        Self { classes: classes.count(), bins, counts: Counts::default() }
+        Self { classes: classes.count(), bins, fences, counts: Counts::default() }
     }
 
     /// A set's first bin. Its classes follow each other.
@@ -118,85 +134,116 @@ impl Stock {
         set * self.classes
     }
 
-    /// How many bins there are.
-    pub(crate) fn bins(&self) -> usize {
-        self.bins.len()
-    }
-
-    #[inline(always)]
-    fn slot(&self, bin: usize, slot: usize) -> Option<&AtomicU64> {
-        self.bins.get(bin)?.0.slots.get(slot)
-    }
-
-    /// Takes the block out of a slot; none if a flush took it.
+    /// Takes the block out of a bin's last slot, which the cache alone does; none if a flush took it.
     #[inline(always)]
     pub(crate) fn take(&self, bin: usize, slot: usize) -> Option<Handle> {
-        let slot = self.slot(bin, slot)?;
-        if TORN_TAKE.is_out() {
-            let block = slot.load(Ordering::Acquire);
-            slot.store(0, Ordering::Relaxed);
-            return Handle::from_raw(block);
+        let of_bin = self.bins.get(bin)?;
+        let cell = of_bin.cells.get(slot)?;
+        of_bin.set_len(slot);
+        if let Some(fences) = self.fences {
+            if !LIGHT.is_out() {
+                fences.light();
+            }
+            // Behind the end of a flush, what it took is seen to be gone.
+            if of_bin.busy.load(Ordering::Acquire) == 0 || UNCHECKED_TAKE.is_out() {
+                return Handle::from_raw(cell.load(Ordering::Relaxed));
+            }
         }
-        Handle::from_raw(slot.swap(0, TAKE.or_relaxed(Ordering::Acquire)))
+        take_out(cell, TORN_TAKE)
     }
 
-    /// Puts a block into an empty slot. Only the cache does.
+    /// Puts a block into the slot behind a bin's last one, which is empty. Only the cache does.
     #[inline(always)]
     pub(crate) fn put(&self, bin: usize, slot: usize, block: Handle) {
-        if let Some(slot) = self.slot(bin, slot) {
-            let put = PUT.or_relaxed(Ordering::Release);
-            if cfg!(loom) {
-                // The checker does not know that an exchange is ordered before a store that came
-                // after what it read. Nothing else is in the slot.
-                assert_eq!(slot.swap(block.to_raw(), put), 0, "a block is overwritten");
-            } else {
-                slot.store(block.to_raw(), put);
-            }
+        let Some(of_bin) = self.bins.get(bin) else { return };
+        let Some(cell) = of_bin.cells.get(slot) else { return };
+        let put = PUT.or_relaxed(Ordering::Release);
+        if cfg!(loom) {
+            // The checker does not know that an exchange is ordered before a store that came
+            // after what it read. Nothing else is in the slot, but what was there before it was
+            // taken by plain steps.
+            let before = cell.swap(block.to_raw(), put);
+            assert!(before == 0 || self.fences.is_some(), "a block is overwritten");
+        } else {
+            cell.store(block.to_raw(), put);
         }
+        of_bin.set_len(slot + 1);
     }
 
-    /// Takes the blocks out of several slots, for the cache.
+    /// Takes the blocks out of a bin's last slots, for the cache.
     pub(crate) fn take_many(&self, bin: usize, slots: Range<usize>) -> Blocks {
         let Some(of_bin) = self.bins.get(bin) else { return Blocks::new() };
-        if !of_bin.begin() {
-            return slots.filter_map(|slot| self.take(bin, slot)).collect();
-        }
-        let taken = of_bin.slots.get(slots).unwrap_or_default();
-        let blocks = taken.iter().filter_map(|slot| {
-            let block = Handle::from_raw(slot.load(Ordering::Relaxed))?;
-            slot.store(0, Ordering::Relaxed);
-            Some(block)
-        });
-        let blocks = blocks.collect();
-        of_bin.end();
+        let left = slots.start;
+        let taken = of_bin.cells.get(slots).unwrap_or_default();
+        let blocks = if of_bin.begin() {
+            let blocks = taken.iter().filter_map(|slot| {
+                let block = Handle::from_raw(slot.load(Ordering::Relaxed))?;
+                slot.store(0, Ordering::Relaxed);
+                Some(block)
+            });
+            let blocks = blocks.collect();
+            of_bin.end();
+            blocks
+        } else {
+            taken.iter().filter_map(|slot| take_out(slot, TORN_TAKE)).collect()
+        };
+        of_bin.set_len(left);
         blocks
     }
 
-    /// Takes all blocks out of a bin, for a flush by anyone.
-    pub(crate) fn steal(&self, bin: usize) -> Blocks {
-        let Some(of_bin) = self.bins.get(bin) else { return Blocks::new() };
-        if !of_bin.begin() {
-            return Blocks::new();
+    /// Takes all blocks out, for a flush by anyone, and passes them on by bins.
+    pub(crate) fn steal(&self, mut pass_on: impl FnMut(Blocks)) {
+        const { assert!(SETS * MOST_CLASSES <= u64::BITS as usize) };
+        let mut begun = 0_u64;
+        for (place, of_bin) in self.bins.iter().enumerate() {
+            if of_bin.len() > 0 && of_bin.begin() {
+                begun |= 1 << place;
+            }
         }
-        let blocks = of_bin.slots.iter().filter_map(|slot| {
-            // Mostly there is none, and a look costs the cache less than an exchange.
-            if slot.load(Ordering::Relaxed) == 0 {
-                return None;
+        if let Some(fences) = self.fences
+            && begun != 0
+            && !HEAVY.is_out()
+        {
+            fences.heavy();
+        }
+        for (place, of_bin) in self.bins.iter().enumerate() {
+            if begun & 1 << place != 0 {
+                let slots = of_bin.cells.iter().take(of_bin.len());
+                // Mostly there is none, and a look costs the cache less than an exchange.
+                let full = slots.filter(|slot| slot.load(Ordering::Relaxed) != 0);
+                let blocks = full.filter_map(|slot| take_out(slot, TORN_STEAL)).collect();
+                of_bin.end();
+                pass_on(blocks);
             }
-            if TORN_STEAL.is_out() {
-                let block = slot.load(Ordering::Acquire);
-                slot.store(0, Ordering::Relaxed);
-                return Handle::from_raw(block);
-            }
-            Handle::from_raw(slot.swap(0, TAKE.or_relaxed(Ordering::Acquire)))
-        });
-        let blocks = blocks.collect();
-        of_bin.end();
-        blocks
+        }
     }
 }
 
+/// Takes the block out of a slot, of which another may take it out, too.
+#[inline(always)]
+fn take_out(slot: &AtomicU64, torn: Switch) -> Option<Handle> {
+    if torn.is_out() {
+        let block = slot.load(Ordering::Acquire);
+        slot.store(0, Ordering::Relaxed);
+        return Handle::from_raw(block);
+    }
+    Handle::from_raw(slot.swap(0, TAKE.or_relaxed(Ordering::Acquire)))
+}
+
 impl Slots {
+    /// In how many slots there may be blocks.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire) as usize
+    }
+
+    /// Says in how many slots there are blocks. Only the cache does.
+    #[inline(always)]
+    fn set_len(&self, len: usize) {
+        // Released: who sees the number sees what is in the slots, and never what was there before.
+        self.len.store(len as u32, Ordering::Release);
+    }
+
     /// Begins to take several blocks out; false if somebody else does.
     fn begin(&self) -> bool {
         let begun = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);

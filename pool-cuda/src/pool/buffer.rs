@@ -69,7 +69,11 @@ pub struct RawBuffer {
 #[inline]
 pub(super) fn bytes_of<T>(len: usize) -> Result<usize, Error> {
     let element_bytes = size_of::<T>();
-    len.checked_mul(element_bytes).ok_or(Error::TooLarge { len, element_bytes })
+    // The error is made only where it is needed: the compiler does not see that it has nothing to drop.
+    let Some(bytes) = len.checked_mul(element_bytes) else {
+        return Err(Error::TooLarge { len, element_bytes });
+    };
+    Ok(bytes)
 }
 
 /// What every block is aligned to.
@@ -104,33 +108,31 @@ impl<T: Pod> PoolBuffer<T> {
     #[inline]
     pub(super) fn new(len: usize, stream: &PoolStream) -> Result<Self, Error> {
         let (pool, home) = (stream.pool().lent(), stream.name());
-        if align_of::<T>() <= GRANULE_BYTES
-            // SAFETY: the stream is an owner.
-            && let (Some(handle), address) = unsafe { pool.hit(home, size_of_block::<T>(len)?) }
-        {
-            return Ok(Self::of(pool, home, handle, address, len));
-        }
-        Self::new_slowly(len, stream)
+        let (handle, address, travels) = 'found: {
+            if align_of::<T>() <= GRANULE_BYTES
+                && let Some(id) = home.id()
+                // SAFETY: the stream is an owner.
+                && let (Some(handle), address) = unsafe { pool.hit(id, size_of_block::<T>(len)?) }
+            {
+                break 'found (handle, address, Travels::default());
+            }
+            take::<T>(len, stream)?
+        };
+        // Put together in one place: it would else be copied from one result into another.
+        Ok(Self { pool, home, handle, address, len, travels, elements: PhantomData })
     }
+}
 
-    #[cold]
-    fn new_slowly(len: usize, stream: &PoolStream) -> Result<Self, Error> {
-        let (pool, home) = (stream.pool().lent(), stream.name());
-        let request = request_of::<T>(len)?;
-        // SAFETY: the stream is an owner.
-        let (handle, address) = unsafe { pool.take(home, request) }?;
-        // From here on a failure gives the memory back.
-        let mut buffer = Self::of(pool, home, handle, address, len);
-        buffer.travels = Travels::from(stream)?;
-        Ok(buffer)
-    }
-
-    /// A buffer that is counted as out.
-    #[inline]
-    fn of(pool: Lent, home: Name, handle: Handle, address: u64, len: usize) -> Self {
-        let travels = Travels::default();
-        Self { pool, home, handle, address, len, travels, elements: PhantomData }
-    }
+/// The parts of a buffer that is not there at the first look. It is counted as out.
+#[cold]
+#[inline(never)]
+fn take<T>(len: usize, stream: &PoolStream) -> Result<(Handle, u64, Travels), Error> {
+    let (pool, home) = (stream.pool().lent(), stream.name());
+    let request = request_of::<T>(len)?;
+    let travels = Travels::from(stream)?;
+    // SAFETY: the stream is an owner.
+    let (handle, address) = unsafe { pool.take(home, request) }?;
+    Ok((handle, address, travels))
 }
 
 impl<T> PoolBuffer<T> {

@@ -48,23 +48,19 @@ impl Parts {
     /// Memory that is there at the first look for a buffer on a stream: its handle and its address,
     /// in registers.
     #[inline]
-    fn hit(&self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
-        if let Name::Known(id) | Name::Lasting(id) = name
-            && let Some(block) = self.core.hit_on(id, size_bytes)
-        {
-            // The device has addresses.
-            return (Some(block.handle()), self.core.address(&block).unwrap_or_default());
-        }
-        (None, 0)
+    fn hit(&self, stream: StreamId, size_bytes: u64) -> (Option<Handle>, u64) {
+        let Some(block) = self.core.hit_on(stream, size_bytes) else { return (None, 0) };
+        // The device has addresses.
+        (Some(block.handle()), self.core.address(&block).unwrap_or_default())
     }
 
     /// Memory for a buffer on a stream, after more than one look.
     #[inline(never)]
     fn take(&self, name: Name, request: Request) -> Result<(Handle, u64), Error> {
         process::check()?;
-        let block = match name {
-            Name::Known(id) | Name::Lasting(id) => self.core.allocate_on(id, request),
-            Name::PerThread => self.core.allocate_on(&CudaStream::PER_THREAD, request),
+        let block = match name.id() {
+            Some(id) => self.core.allocate_on(id, request),
+            None => self.core.allocate_on(&CudaStream::PER_THREAD, request),
         };
         let block = block?;
         Ok((block.handle(), self.core.address(&block).unwrap_or_default()))
@@ -78,25 +74,28 @@ impl Parts {
     ///
     /// The block is the buffer's, which does nothing with it any more.
     #[inline]
-    unsafe fn give_back(&self, name: Name, handle: Handle) {
-        if let Name::Known(id) | Name::Lasting(id) = name
-            // SAFETY: the block is one buffer's, so that nobody else can free it.
-            && unsafe { self.core.free_hit_on(id, handle) }
-        {
-            return;
+    unsafe fn give_back_on(&self, stream: StreamId, handle: Handle) {
+        // SAFETY: the block is one buffer's, so that nobody else can free it.
+        if !unsafe { self.core.free_hit_on(stream, handle) } {
+            self.give_back_slowly(Some(stream), handle);
         }
-        self.give_back_slowly(name, handle);
     }
 
     #[inline(never)]
-    fn give_back_slowly(&self, name: Name, handle: Handle) {
-        let freed = match name {
-            Name::Known(id) | Name::Lasting(id) => self.core.free_on(id, handle),
-            Name::PerThread => self.core.free_on(&CudaStream::PER_THREAD, handle),
+    fn give_back_slowly(&self, stream: Option<StreamId>, handle: Handle) {
+        let freed = match stream {
+            Some(id) => self.core.free_on(id, handle),
+            None => self.core.free_on(&CudaStream::PER_THREAD, handle),
         };
         if let Err(error) = freed {
             self.give_back_unordered(handle, error);
         }
+    }
+
+    /// What it takes to count a buffer of this pool.
+    #[inline]
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket::of(&self.tally)
     }
 
     /// Takes memory back when no fence could be recorded on its stream: it serves again behind all
@@ -187,10 +186,10 @@ impl Lent {
     ///
     /// There is an owner meanwhile.
     #[inline(never)]
-    pub(super) unsafe fn hit(self, name: Name, size_bytes: u64) -> (Option<Handle>, u64) {
+    pub(super) unsafe fn hit(self, stream: StreamId, size_bytes: u64) -> (Option<Handle>, u64) {
         // SAFETY: passed on to the caller.
         let parts = unsafe { self.get() };
-        let hit = parts.hit(name, size_bytes);
+        let hit = parts.hit(stream, size_bytes);
         if hit.0.is_some() {
             lease::gave(&parts.tally);
         }
@@ -215,10 +214,44 @@ impl Lent {
     /// # Safety
     ///
     /// The buffer is counted as out, and does nothing with the parts any more.
-    #[inline(never)]
+    #[inline]
     pub(super) unsafe fn give_back(self, name: Name, handle: Handle) {
+        match name.id() {
+            // SAFETY: passed on to the caller.
+            Some(stream) => unsafe { self.give_back_on(stream, handle) },
+            // SAFETY: as above.
+            None => unsafe { self.give_back_here(handle) },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`give_back`](Self::give_back).
+    #[inline(never)]
+    unsafe fn give_back_on(self, stream: StreamId, handle: Handle) {
         // SAFETY: the buffer is still out. The reference is not used once it is counted.
-        let ticket = unsafe { self.get().freed(name, handle) };
+        let ticket = unsafe {
+            let parts = self.get();
+            parts.give_back_on(stream, handle);
+            parts.ticket()
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { self.count(ticket) };
+    }
+
+    /// Takes a buffer back on this thread's default stream.
+    ///
+    /// # Safety
+    ///
+    /// As [`give_back`](Self::give_back).
+    #[cold]
+    unsafe fn give_back_here(self, handle: Handle) {
+        // SAFETY: as in `give_back_on`.
+        let ticket = unsafe {
+            let parts = self.get();
+            parts.give_back_slowly(None, handle);
+            parts.ticket()
+        };
         // SAFETY: passed on to the caller.
         unsafe { self.count(ticket) };
     }
@@ -239,23 +272,6 @@ impl Lent {
             // SAFETY: the tally says so to one, once.
             unsafe { self.end() };
         }
-    }
-}
-
-impl Parts {
-    /// # Safety
-    ///
-    /// As [`give_back`](Self::give_back).
-    #[inline]
-    unsafe fn freed(&self, name: Name, handle: Handle) -> Ticket {
-        // SAFETY: passed on to the caller.
-        unsafe { self.give_back(name, handle) };
-        self.ticket()
-    }
-
-    /// What it takes to count a buffer of this pool.
-    pub(super) fn ticket(&self) -> Ticket {
-        Ticket::of(&self.tally)
     }
 }
 

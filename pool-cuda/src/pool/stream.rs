@@ -44,6 +44,17 @@ pub(super) enum Name {
     PerThread,
 }
 
+impl Name {
+    /// The pool's number, if it has one.
+    #[inline]
+    pub(super) fn id(self) -> Option<StreamId> {
+        match self {
+            Self::Known(id) | Self::Lasting(id) => Some(id),
+            Self::PerThread => None,
+        }
+    }
+}
+
 /// How a call of a pool names a stream.
 pub(super) enum Named {
     Known(StreamId),

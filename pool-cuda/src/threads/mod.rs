@@ -9,7 +9,10 @@ use core::num::NonZeroUsize;
 use core::ptr;
 
 use pool_core::SharedAllocator;
+use pool_core::sync::UnevenFences;
 use pool_core::threads::{Cache, OsThreads, Threads};
+
+use crate::fences::Fences;
 
 mod biased;
 
@@ -63,6 +66,10 @@ impl Threads for CudaThreads {
 
     fn thread_number() -> Option<NonZeroUsize> {
         OsThreads::thread_number()
+    }
+
+    fn uneven_fences() -> Option<UnevenFences> {
+        Fences::of_process().uneven()
     }
 }
 
