@@ -189,7 +189,8 @@ pub trait Device: Send + Sync + Sized + 'static {
 
     /// An identity of a stream that no other ever had or will have
     /// ([`Capabilities::STREAM_IDS`]). A value that means another stream for each thread has the
-    /// calling thread's; a device with such values has to have identities.
+    /// calling thread's; a device with such values has to have identities. It is not asked of a
+    /// stream that is captured: CUDA has no such call then, and the capture is broken.
     ///
     /// # Errors
     ///

@@ -51,12 +51,31 @@ impl<D: Device, T: Threads> Inner<D, T> {
         result.map(Some)
     }
 
-    /// The identity of a stream that the pool does not know, where the device has them.
+    /// The identity of a stream that the pool does not know, where the device has them; none of one
+    /// that is captured, which it would break to ask.
     pub(super) fn identity_of(&self, handle: &D::Stream) -> Result<Option<u64>, Failed<D>> {
         if !self.capabilities.contains(Capabilities::STREAM_IDS) {
             return Ok(None);
         }
-        self.call(Call::StreamId, |device| device.stream_id(handle)).map(Some)
+        let ask = || self.call(Call::StreamId, |device| device.stream_id(handle));
+        self.unless_captured(handle, ask)
+    }
+
+    /// Makes a call about a stream that the pool does not know, unless that is captured. A capture
+    /// that is announced meanwhile begins when the call has ended.
+    fn unless_captured<R>(
+        &self,
+        handle: &D::Stream,
+        make: impl FnOnce() -> Result<R, Failed<D>>,
+    ) -> Result<Option<R>, Failed<D>> {
+        self.with_books(|books| books.uncapturable += 1);
+        let result = match self.is_captured(handle) {
+            Ok(true) => Ok(None),
+            Ok(false) => make().map(Some),
+            Err(failed) => Err(failed),
+        };
+        self.with_books(|books| books.uncapturable -= 1);
+        result
     }
 
     /// Records a fence in a stream that the pool knows by this number.
@@ -64,21 +83,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.record_as(handle, |serial| Behind::Stream { number, serial })
     }
 
-    /// Records a fence in a stream that the pool does not know; none if it is captured. A capture
-    /// that is announced meanwhile begins when it is recorded.
+    /// Records a fence in a stream that the pool does not know; none if it is captured.
     pub(super) fn record_raw(
         &self,
         handle: &D::Stream,
         id: Option<u64>,
     ) -> Result<Option<Shared<D>>, Failed<D>> {
-        self.with_books(|books| books.uncapturable += 1);
-        let fence = match self.is_captured(handle) {
-            Ok(true) => Ok(None),
-            Ok(false) => self.record_as(handle, |serial| Behind::Raw { id, serial }).map(Some),
-            Err(failed) => Err(failed),
-        };
-        self.with_books(|books| books.uncapturable -= 1);
-        fence
+        let record = || self.record_as(handle, |serial| Behind::Raw { id, serial });
+        self.unless_captured(handle, record)
     }
 
     /// Records a fence in a captured stream, which is the capture's.

@@ -279,7 +279,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     }
 
     /// The identity of the stream that a handle means on the calling thread, which no other stream
-    /// ever had; none if the device has no identities. So who kept a handle knows whether it still
+    /// ever had; none if the device has no identities, or the stream is captured. So who kept a handle knows whether it still
     /// names the same stream, here and now: a handle can be that of a new stream, and that of a
     /// default stream of each thread means another one on another thread.
     ///

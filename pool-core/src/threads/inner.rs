@@ -13,7 +13,7 @@ use super::packed::Packed;
 use super::platform::Threads;
 use super::sabotage::{FORGETS_DEPOT, HASTY_REFUSAL, LATE_STRIKE};
 use super::starts::Starts;
-use super::stock::{Counts, Large, Stock};
+use super::stock::{Counts, Large, Stock, steal_all};
 use super::tables::NoTable;
 use super::word::{Cut, Giver};
 use super::words::Words;
@@ -247,9 +247,7 @@ impl<T: Threads> Inner<T> {
     /// Empties every cache, whoever's it is, and the depot.
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
-        for stock in stocks.iter() {
-            stock.steal(|blocks| self.return_all(blocks.into_iter()));
-        }
+        steal_all(&stocks, T::uneven_fences(), |blocks| self.return_all(blocks.into_iter()));
         if !FORGETS_DEPOT.is_out() {
             self.drain_depot();
         }

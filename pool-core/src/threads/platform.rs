@@ -65,7 +65,7 @@ pub trait Threads: Sized + 'static {
     }
 
     /// The fences of a platform that has uneven ones: then a hit in a cache needs no atomic exchange,
-    /// and a [flush](SharedAllocator::flush) makes the heavy one for each cache that has blocks.
+    /// and a [flush](SharedAllocator::flush) makes the heavy one.
     /// `None`, the default, if it has none.
     ///
     /// # Example

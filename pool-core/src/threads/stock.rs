@@ -1,6 +1,7 @@
 //! What others may see and take of a cache: its blocks and its counters.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -15,6 +16,9 @@ use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering, Padded, UnevenFences}
 
 /// Owners whose blocks a cache keeps apart at a time.
 pub(crate) const SETS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
+
+/// Stocks that a flush empties at a time, behind one fence.
+const MOST_AT_ONCE: usize = 64;
 
 /// Blocks on their way.
 pub(crate) type Blocks = ArrayVec<Handle, MOST_DEPTH>;
@@ -191,30 +195,47 @@ impl Stock {
         blocks
     }
 
-    /// Takes all blocks out, for a flush by anyone, and passes them on by bins.
-    pub(crate) fn steal(&self, mut pass_on: impl FnMut(Blocks)) {
+    /// Begins to take all blocks out, for a flush by anyone: of which bins.
+    fn begin_steal(&self) -> u64 {
         const { assert!(SETS * MOST_CLASSES <= u64::BITS as usize) };
-        let mut begun = 0_u64;
+        let full = self.bins.iter().enumerate().filter(|(_, of_bin)| of_bin.len() > 0);
+        let begun = full.filter(|(_, of_bin)| of_bin.begin());
+        begun.fold(0, |begun, (place, _)| begun | 1 << place)
+    }
+
+    /// Takes all blocks out of the bins of which that has begun.
+    fn steal(&self, begun: u64, pass_on: &mut impl FnMut(Blocks)) {
         for (place, of_bin) in self.bins.iter().enumerate() {
-            if of_bin.len() > 0 && of_bin.begin() {
-                begun |= 1 << place;
+            if begun & 1 << place == 0 {
+                continue;
             }
+            let cells = of_bin.cells.iter().take(of_bin.len());
+            // Mostly there is none, and a look costs the cache less than an exchange.
+            let full = cells.filter(|cell| cell.load(Ordering::Relaxed) != 0);
+            let blocks = full.filter_map(|cell| take_out(cell, TORN_STEAL)).collect();
+            of_bin.end();
+            pass_on(blocks);
         }
-        if let Some(fences) = self.fences
-            && begun != 0
+    }
+}
+
+/// Takes all blocks out of stocks, for a flush by anyone, and passes them on by bins.
+pub(crate) fn steal_all(
+    stocks: &[Arc<Stock>],
+    fences: Option<UnevenFences>,
+    mut pass_on: impl FnMut(Blocks),
+) {
+    for some in stocks.chunks(MOST_AT_ONCE) {
+        let begun: ArrayVec<u64, MOST_AT_ONCE> =
+            some.iter().map(|stock| stock.begin_steal()).collect();
+        if let Some(fences) = fences
+            && begun.iter().any(|&begun| begun != 0)
             && !HEAVY.is_out()
         {
             fences.heavy();
         }
-        for (place, of_bin) in self.bins.iter().enumerate() {
-            if begun & 1 << place != 0 {
-                let slots = of_bin.cells.iter().take(of_bin.len());
-                // Mostly there is none, and a look costs the cache less than an exchange.
-                let full = slots.filter(|slot| slot.load(Ordering::Relaxed) != 0);
-                let blocks = full.filter_map(|slot| take_out(slot, TORN_STEAL)).collect();
-                of_bin.end();
-                pass_on(blocks);
-            }
+        for (stock, begun) in some.iter().zip(begun) {
+            stock.steal(begun, &mut pass_on);
         }
     }
 }

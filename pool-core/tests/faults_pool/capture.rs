@@ -67,6 +67,36 @@ fn p052_a_captured_use_is_never_asked_for() {
     });
 }
 
+/// A block was used, and another allocated, on a stream that the pool does not know: nobody asks who
+/// that is while it is captured, which would break the capture.
+#[test]
+fn p053_a_captured_stream_is_not_asked_who_it_is() {
+    each_way(|way| {
+        for mode in MODES {
+            let world = way.fixed(8 * MIB);
+            let [default] = world.streams();
+            let foreign = world.foreign();
+            let shared = world.used(default, MIB);
+            world.order(world.raw(default), foreign);
+            world.share(&shared, &foreign);
+            let own = world.allocate(&foreign, MIB);
+            world.touch(&own, foreign);
+            begin(&world, foreign, 1, mode);
+            world.free(default, shared);
+            world.free(&foreign, own);
+            let in_graph = world.allocate(&foreign, MIB);
+            world.touch(&in_graph, foreign);
+            world.free(default, in_graph);
+            let _ = world.pool.stream_identity(&foreign).unwrap();
+            let graph = end(&world, foreign);
+            world.device.launch_graph(graph, foreign).unwrap();
+            release(&world, graph, 1);
+            world.pass(default, 8 * MIB);
+            world.end();
+        }
+    });
+}
+
 /// Whatever is asked of the pool while a capture lasts, the device gets no call that it forbids.
 #[test]
 fn p053_no_call_breaks_a_capture() {

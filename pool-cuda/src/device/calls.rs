@@ -157,13 +157,18 @@ impl Device for CudaDevice {
     }
 
     fn stream_id(&self, stream: &CudaStream) -> Result<u64> {
+        // The driver is not asked for what is known without it, also while the stream is captured.
+        if let Some(id) = stream.special_id() {
+            process::check()?;
+            return Ok(id);
+        }
         self.with_stream(stream, |of, raw| {
             let mut id = 0;
             // SAFETY: the pointer is to a local, and the stream is alive.
             let asked = unsafe { of.driver().functions.stream_id(raw, &raw mut id) };
             // The driver counts in each context.
             let id = asked.map(|asked| asked.map(|()| id));
-            id.unwrap_or_else(|| Ok(super::stream::id_without_driver(stream)))
+            id.unwrap_or_else(|| Ok(super::stream::next_id()))
         })
     }
 

@@ -79,6 +79,20 @@ impl CudaStream {
         self.of.as_ref().unwrap_or(asked)
     }
 
+    /// The identity of a default stream: the legacy one is itself, and a thread's is that thread's.
+    /// Only such streams are called by their names, so that it is told from the driver's numbers.
+    pub(super) fn special_id(&self) -> Option<u64> {
+        thread_local! {
+            static OF_THREAD: u64 = next_id();
+        }
+        match self.raw.0.addr() {
+            1 => Some(1),
+            // While the thread's locals go, it is one that nobody knows.
+            2 => Some(OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| next_id())),
+            _ => None,
+        }
+    }
+
     /// A value that no other stream of the process has at the same time.
     pub(crate) fn key(&self) -> u64 {
         let value = self.raw.0.addr() as u64;
@@ -108,18 +122,8 @@ impl fmt::Debug for CudaStream {
     }
 }
 
-/// An identity of a stream where the driver has none: the default stream of a thread is that
-/// thread's, the legacy one itself, and any other is another each time that it is asked for, so
-/// that nothing is taken for the same.
-pub(super) fn id_without_driver(stream: &CudaStream) -> u64 {
+/// An identity that no other stream has that is not the driver's.
+pub(super) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(2);
-    thread_local! {
-        static OF_THREAD: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    match stream.raw.0.addr() {
-        1 => 1,
-        // While the thread's locals go, it is one that nobody knows.
-        2 => OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| NEXT.fetch_add(1, Ordering::Relaxed)),
-        _ => NEXT.fetch_add(1, Ordering::Relaxed),
-    }
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -20,6 +20,7 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     two_streams_of_one_capture_are_ordered,
     what_a_graph_uses_at_home_stays_the_graphs,
     a_pinned_buffer_goes_in_a_capture,
+    a_threads_default_stream_is_captured,
 ];
 
 /// Memory from before the capture, used on its own stream in it, by which no other stream is named.
@@ -56,6 +57,26 @@ fn a_pinned_buffer_goes_in_a_capture(world: &World) {
     staging.release_graph(GraphId(1)).unwrap();
     drop(graph);
     assert!(staging.take_failure().is_none());
+}
+
+/// The driver does not say who a stream is that is captured.
+fn a_threads_default_stream_is_captured(world: &World) {
+    let pool = world.pool();
+    let kernels = Kernels::load(pool.device());
+    let stream = pool.per_thread_stream();
+    let mut output = pool.alloc_zeroed::<u8>(MIB, &stream).unwrap();
+    let before = pool.alloc::<u8>(MIB, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let graph = capture(&pool, &stream, 1, CaptureMode::ThreadLocal, || {
+        let mut within = pool.alloc::<u8>(MIB, &stream).unwrap();
+        kernels.mark(within.on_mut(&stream).unwrap(), 5, 0);
+        output.on_mut(&stream).unwrap().copy_from_device(within.on(&stream).unwrap()).unwrap();
+        drop((within, before));
+    });
+    graph.launch(&stream);
+    assert_marked(&contents(&output, &stream), 5);
+    drop(graph);
+    assert!(pool.take_failure().is_none());
 }
 
 fn a_graph_is_replayed_among_ordinary_buffers(world: &World) {

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use pool_core::device::Device as _;
+use pool_core::device::{Device as _, Failure};
 use pool_mock::device::StreamKind;
 
 use crate::call::{Call, Handle, OnStream, answer, check, functions, handle, key};
@@ -89,10 +89,13 @@ functions! {
         if done { Ok(()) } else { Err(code::NOT_READY) }
     }
 
-    /// Tells a stream's number, which no other has or had.
+    /// Tells a stream's number, which no other has or had. The stream may not be captured.
     fn cuStreamGetId(stream: Handle, id: *mut u64) |call| {
         let on = call.stream(stream)?;
-        let found = on.device.stream_id(&on.stream).map_err(|_| code::INVALID_HANDLE)?;
+        let found = on.device.stream_id(&on.stream).map_err(|failure| match failure {
+            Failure::Device(error) => code::of(error),
+            _ => code::INVALID_HANDLE,
+        })?;
         // SAFETY: by the contract of the outer function.
         unsafe { answer(id, found) }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 
+use super::capture::CaptureStatus;
 use super::clock::Actor;
 use super::config::SimConfig;
 use super::error::SimError;
@@ -497,7 +498,12 @@ impl Device for SimDevice {
 
     fn stream_id(&self, stream: &SimStream) -> Result<u64> {
         self.call(Call::StreamId, |state| {
-            let actor = state.resolve(*stream, Action::Call(Call::StreamId))?;
+            let action = Action::Call(Call::StreamId);
+            let actor = state.resolve(*stream, action)?;
+            // As the CUDA driver has it, whatever the mode.
+            if let CaptureStatus::Active(capture) = state.capture_status(actor) {
+                return Err(state.break_capture(capture, action));
+            }
             Ok((state.stream(actor).name.id, None))
         })
     }

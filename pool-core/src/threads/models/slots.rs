@@ -10,11 +10,12 @@ use super::std::vec::Vec;
 use crate::range::{Handle, Shape, Slot};
 use crate::sync::UnevenFences;
 use crate::threads::classes::{CLASS_SHARE, Classes};
-use crate::threads::stock::Stock;
+use crate::threads::stock::{Stock, steal_all};
 
 /// The stock of a cache, and the memory of all blocks.
 struct World {
-    stock: Stock,
+    stock: Arc<Stock>,
+    fences: Fences,
     memories: Box<[Memory]>,
 }
 
@@ -24,7 +25,8 @@ impl World {
         let shape = Shape { granule_shift: 8, capacity: 64, span_granules: 64, small_granules: 1 };
         let classes = Classes::new(&shape, 4 * 256 * CLASS_SHARE);
         assert_eq!(classes.count(), 1);
-        let world = Self { stock: Stock::new(&classes, fences), memories: memories(4) };
+        let world =
+            Self { stock: Arc::new(Stock::new(&classes, fences)), fences, memories: memories(4) };
         (0..blocks).for_each(|block| world.put(block as usize, block));
         Arc::new(world)
     }
@@ -48,7 +50,7 @@ impl World {
     /// Takes all blocks out, as a flush does, and uses them.
     fn take_all(&self) -> Vec<u32> {
         let mut taken = Vec::new();
-        self.stock.steal(|blocks| {
+        steal_all(core::slice::from_ref(&self.stock), self.fences, |blocks| {
             taken.extend(blocks.into_iter().map(|handle| self.use_block(handle)));
         });
         taken
