@@ -247,6 +247,35 @@ impl<D: Device, T: Threads> Pool<D, T> {
         Some(block.block(self.inner.shared.shape()))
     }
 
+    /// What [`allocate_on`](Self::allocate_on) serves of the stream's own memory, though not at the first
+    /// look; `None` if something else has to help. No call of the device is made, so that a binding can
+    /// ask it first whether a handle still names the stream that it takes it for.
+    ///
+    /// # Complexity
+    ///
+    /// That of a [`SharedAllocator`](crate::SharedAllocator)'s allocation.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let stream = pool.create_stream()?;
+    /// assert!(pool.own_on(stream, 1 << 20).is_none(), "the pool has no memory yet");
+    /// pool.free_on(stream, pool.allocate_on(stream, 4 << 20)?.handle())?;
+    /// assert!(pool.own_on(stream, 1 << 20).is_some());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn own_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
+        if !self.inner.is_quiet() || !self.inner.knows(stream) {
+            return None;
+        }
+        self.inner.shared.allocate_in(Owner(stream.space), &Request::new(size_bytes)).ok()
+    }
+
     /// Serves a request that is charged to a tag until the block is freed.
     ///
     /// # Errors
@@ -446,6 +475,33 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[must_use]
     pub fn block_at(&self, offset_bytes: u64) -> Option<Handle> {
         self.inner.shared.block_at(offset_bytes)
+    }
+
+    /// The handle of the live block that begins at an address, in a pool that
+    /// [finds them](super::PoolConfig::finds_addresses) on a device that has addresses. Takes no lock.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in those 2 MiB of memory whose addresses fall into one bucket of a table that has as many
+    /// as there are: in practice constant.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let device = SimDevice::new(SimConfig::new());
+    /// let pool = Pool::new(device, PoolConfig::new().finds_addresses(true))?;
+    /// let block = pool.allocate(4096)?;
+    /// let address = pool.address(&block).unwrap();
+    /// assert_eq!(pool.block_at_address(address), Some(block.handle()));
+    /// assert_eq!(pool.block_at_address(address + 256), None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn block_at_address(&self, address: u64) -> Option<Handle> {
+        self.inner.addresses.find(address, |offset_bytes| self.block_at(offset_bytes))
     }
 
     /// Where a live block lies on the device. Takes a lock.

@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::whereabouts::Whereabouts;
 use crate::device::Device;
 use crate::range::{ConfigError, Shape, Stretch};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A part of the space of offsets that has at most one arena: 2 MiB.
-const WINDOW_BITS: u32 = 21;
+pub(crate) const WINDOW_BITS: u32 = 21;
 pub(crate) const WINDOW_BYTES: u64 = 1 << WINDOW_BITS;
 
 /// Memory of the device that the pool manages.
@@ -200,37 +201,58 @@ pub(crate) fn stretch_of(shape: &Shape, origin_bytes: u64, size_bytes: u64) -> O
 }
 
 /// The device's address at the start of each window, for hits: read without a lock.
-pub(crate) struct Addresses(Box<[AtomicU64]>);
+pub(crate) struct Addresses {
+    windows: Box<[AtomicU64]>,
+    /// The way back, for pools that are asked by addresses.
+    whereabouts: Option<Whereabouts>,
+}
 
 impl Addresses {
-    pub(crate) fn new(space_bytes: u64) -> Result<Self, ConfigError> {
+    pub(crate) fn new(space_bytes: u64, finds: bool) -> Result<Self, ConfigError> {
         let windows = usize::try_from(space_bytes.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
         let refused = ConfigError::OutOfHostMemory { bytes: windows.saturating_mul(8) };
         let mut table = Vec::new();
         table.try_reserve_exact(windows).map_err(|_| refused)?;
         table.resize_with(windows, || AtomicU64::new(0));
-        Ok(Self(table.into_boxed_slice()))
+        let whereabouts = finds.then(|| Whereabouts::new(windows)).transpose()?;
+        Ok(Self { windows: table.into_boxed_slice(), whereabouts })
     }
 
     /// The address of an offset in an arena of a device that has addresses.
     #[inline(always)]
     pub(crate) fn at(&self, offset_bytes: u64) -> Option<u64> {
-        let window = self.0.get((offset_bytes >> WINDOW_BITS) as usize)?;
+        let window = self.windows.get((offset_bytes >> WINDOW_BITS) as usize)?;
         Some(window.load(Ordering::Relaxed).wrapping_add(offset_bytes & (WINDOW_BYTES - 1)))
     }
 
-    /// Notes the address of an arena.
+    /// Notes the address of an arena. Under the lock of the books.
     pub(crate) fn note(&self, origin_bytes: u64, size_bytes: u64, address: u64) {
         let first = origin_bytes >> WINDOW_BITS;
         let end = (origin_bytes + size_bytes).div_ceil(WINDOW_BYTES);
         for window in first..end {
-            if let Some(entry) = self.0.get(window as usize) {
+            if let Some(entry) = self.windows.get(window as usize) {
                 let start = window << WINDOW_BITS;
-                entry.store(
-                    address.wrapping_add(start.wrapping_sub(origin_bytes)),
-                    Ordering::Relaxed,
-                );
+                let new = address.wrapping_add(start.wrapping_sub(origin_bytes));
+                if let Some(whereabouts) = &self.whereabouts {
+                    let old = entry.load(Ordering::Relaxed);
+                    let store = || entry.store(new, Ordering::Release);
+                    whereabouts.change(window as usize, old, new, store);
+                } else {
+                    entry.store(new, Ordering::Relaxed);
+                }
             }
         }
+    }
+
+    /// What is found at an offset that an address may be that of: an origin is as its address is, up
+    /// to a window, so the two are alike inside one.
+    #[inline(always)]
+    pub(crate) fn find<R>(&self, address: u64, look: impl Fn(u64) -> Option<R>) -> Option<R> {
+        let inside = address & (WINDOW_BYTES - 1);
+        self.whereabouts.as_ref()?.find(address, |window| {
+            let start = self.windows.get(window)?.load(Ordering::Acquire);
+            let offset_bytes = (window as u64) << WINDOW_BITS | inside;
+            if start == address - inside { look(offset_bytes) } else { None }
+        })
     }
 }

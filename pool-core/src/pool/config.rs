@@ -26,6 +26,7 @@ pub struct PoolConfig {
     pub(crate) settings: Settings,
     pub(crate) on_shortage: Option<OnShortage>,
     pub(crate) tenancy: Option<Arc<dyn Account>>,
+    pub(crate) finds_addresses: bool,
 }
 
 impl PoolConfig {
@@ -33,7 +34,11 @@ impl PoolConfig {
     /// caches of 1 MiB a thread, and a queue of up to 1,024 blocks or 256 MiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { settings: Settings::new(), on_shortage: None, tenancy: None }
+        Self::of(Settings::new())
+    }
+
+    const fn of(settings: Settings) -> Self {
+        Self { settings, on_shortage: None, tenancy: None, finds_addresses: false }
     }
 
     /// All of it that is plain data.
@@ -157,11 +162,19 @@ impl PoolConfig {
         self.tenancy = Some(tenancy.account());
         self
     }
+
+    /// Whether blocks are found by their [addresses](super::Pool::block_at_address), for programs that
+    /// keep no handles: 4 to 8 bytes of the host's memory for each 2 MiB of offsets.
+    #[must_use]
+    pub fn finds_addresses(mut self, finds: bool) -> Self {
+        self.finds_addresses = finds;
+        self
+    }
 }
 
 impl From<Settings> for PoolConfig {
     fn from(settings: Settings) -> Self {
-        Self { settings, on_shortage: None, tenancy: None }
+        Self::of(settings)
     }
 }
 
@@ -177,6 +190,7 @@ impl fmt::Debug for PoolConfig {
             .field("settings", &self.settings)
             .field("on_shortage", &self.on_shortage.is_some())
             .field("tenancy", &self.tenancy.as_ref().map(|account| account.stats()))
+            .field("finds_addresses", &self.finds_addresses)
             .finish()
     }
 }

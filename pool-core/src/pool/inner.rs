@@ -78,7 +78,7 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let PoolConfig { settings, on_shortage, tenancy } = config;
+        let PoolConfig { settings, on_shortage, tenancy, finds_addresses } = config;
         let seat = tenancy.map(|account| Seat::take(account).ok_or(PoolError::TenancyTaken));
         let seat = seat.transpose()?;
         let capabilities = device.capabilities();
@@ -149,7 +149,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             reuse,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
-            addresses: Addresses::new(space_bytes)?,
+            addresses: Addresses::new(space_bytes, finds_addresses)?,
             notes: Notes::new(),
             tags: Tags::new(),
             books: Lock::new(books),

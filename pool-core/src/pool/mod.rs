@@ -14,6 +14,7 @@
 //! | `order` | streams that the program puts in order |
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
+//! | `whereabouts` | which block a program's pointer is that of |
 //! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
 //! | `movable`, `migrate` | buffers that may be moved, and how they are moved together |
 //! | [`budget`], `tenant`, `vacate` | several pools on one device, and what one owes the others |
@@ -73,6 +74,8 @@ mod inner;
 #[cfg(feature = "std")]
 mod keeper;
 mod migrate;
+#[cfg(all(test, loom))]
+mod models;
 mod movable;
 mod notes;
 mod order;
@@ -94,6 +97,7 @@ mod upkeep;
 mod vacate;
 mod verify;
 mod waits;
+mod whereabouts;
 
 pub use advice::{Advice, Evidence, Reason, TagPeak};
 pub use ahead::Warmed;

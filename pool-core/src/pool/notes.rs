@@ -206,13 +206,13 @@ impl<D: Device, T: Threads> Notes<D, T> {
     }
 
     /// Has all blocks that wait for a stream wait for a fence instead.
-    pub(crate) fn replace(&self, number: u32, fence: &Shared<D>) {
+    pub(crate) fn replace(&self, number: u32, fences: &[Shared<D>]) {
         for part in &self.parts {
             let mut guard = part.0.lock();
             for note in guard.notes.values_mut() {
                 if let Ok(place) = note.uses.binary_search(&number) {
                     note.uses.remove(place);
-                    note.fences.push(fence.clone());
+                    note.fences.extend(fences.iter().cloned());
                 }
             }
         }

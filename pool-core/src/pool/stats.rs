@@ -87,6 +87,8 @@ pub struct PoolStats {
     pub reserved_bytes: u64,
     /// The most that was taken from the device at once.
     pub peak_reserved_bytes: u64,
+    /// The most that may be taken; `None`: as much as there is.
+    pub limit_bytes: Option<u64>,
     /// Arenas.
     pub arenas: u64,
     /// Streams that the pool knows.
@@ -178,7 +180,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let resting = books.resting_bytes;
                 (books.deferred(), resting, reserved, counts.0, counts.1, books.in_transit_bytes)
             });
-        let shelved_bytes = self.with_books(|books| books.shelves.size_bytes());
+        let (shelved_bytes, limit_bytes) =
+            self.with_books(|books| (books.shelves.size_bytes(), books.limit_bytes));
         let (deferred_blocks, deferred_bytes) = deferred;
         let cached_bytes = shared.cached_bytes.saturating_sub(deferred_bytes);
         let used_bytes = shared.live_bytes + cached_bytes + deferred_bytes + in_transit;
@@ -194,6 +197,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             free_bytes: reserved.0.saturating_sub(used_bytes) + in_transit,
             reserved_bytes: reserved.0,
             peak_reserved_bytes: reserved.1,
+            limit_bytes,
             arenas,
             streams,
             calls: DeviceCalls {

@@ -67,7 +67,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         })
     }
 
-    fn retire(&self, id: StreamId) -> Result<(), PoolError<D::Error>> {
+    /// Ends the use of a stream, which may be gone already: then no call names it.
+    fn retire(&self, id: StreamId, is_gone: bool) -> Result<(), PoolError<D::Error>> {
         self.check_alive()?;
         let unknown = || PoolError::UnknownStream(id);
         let key = self.key_of(id).ok_or_else(unknown)?;
@@ -99,9 +100,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 None => pause(),
             }
         };
-        let fence = self.last_fence(id.number, &handle);
-        let fence = match fence {
-            Ok(fence) => fence,
+        let fences = self.last_fences(id, &handle, is_gone);
+        let fences = match fences {
+            Ok(fences) => fences,
             Err(error) => {
                 self.with_books(|books| {
                     if let Some(known) = books.streams.get_mut(&id.number) {
@@ -116,8 +117,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         // Its blocks that caches have go to its space.
         self.shared.flush();
-        if let Some(fence) = &fence {
-            self.notes.replace(id.number, fence);
+        if self.has_fences() {
+            self.notes.replace(id.number, &fences);
             self.prune_notes();
         }
         self.with_books(|books| {
@@ -127,7 +128,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let spaces = books.spaces_of(id.number).into_iter().flatten();
             books.streams.remove(&id.number);
             books.keys.remove(&key);
-            let mut left: Vec<Shared<D>> = fence.iter().cloned().collect();
+            let mut left: Vec<Shared<D>> = fences.clone();
             if RETIRES_UNFENCED.is_out() {
                 left.clear();
             }
@@ -141,7 +142,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for mut parcel in open {
                 if let Ok(place) = parcel.streams.binary_search(&id.number) {
                     parcel.streams.remove(place);
-                    if let Some(fence) = &fence {
+                    for fence in &fences {
                         parcel.add_fence(fence.clone());
                     }
                 }
@@ -152,7 +153,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         });
         self.empty_gone_spaces();
-        if own {
+        if own && !is_gone {
             self.call(Call::DestroyStream, |device| device.destroy_stream(&handle))?;
         }
         Ok(())
@@ -176,22 +177,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// A fence behind all that a stream is retired with; none on a device with one queue. A stream
-    /// that is captured is refused: nothing can be recorded in it.
-    fn last_fence(
+    /// Fences behind all that a stream is retired with; none on a device with one queue. A stream
+    /// that is captured is refused: nothing can be recorded in it. What is left of one that is gone is
+    /// behind all work of the device.
+    fn last_fences(
         &self,
-        number: u32,
+        id: StreamId,
         handle: &D::Stream,
-    ) -> Result<Option<Shared<D>>, PoolError<D::Error>> {
+        is_gone: bool,
+    ) -> Result<Vec<Shared<D>>, PoolError<D::Error>> {
         if !self.has_fences() {
-            return Ok(None);
+            return Ok(Vec::new());
+        }
+        if is_gone {
+            let capture = || self.with_books(|books| books.captures.first().map(|open| open.graph));
+            let refused = || capture().map_or(PoolError::UnknownStream(id), PoolError::Captured);
+            return self.record_all()?.ok_or_else(refused);
         }
         if self.is_capturing()
             && let Some(graph) = self.graph_of(handle)?
         {
             return Err(PoolError::Captured(graph));
         }
-        Ok(Some(self.record(number, handle)?))
+        Ok(alloc::vec![self.record(id.number, handle)?])
     }
 }
 
@@ -267,7 +275,40 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// See [`create_stream`](Self::create_stream).
     pub fn retire(&self, stream: StreamId) -> Result<(), PoolError<D::Error>> {
-        self.inner().retire(stream)
+        self.inner().retire(stream, false)
+    }
+
+    /// Ends the pool's use of a stream that is gone: its owner destroyed it, and did not
+    /// [retire](Self::retire) it before, which is a fault of the program. Its handle may be another
+    /// stream's by now, and no call of the device names it here; what it had is free for all once all
+    /// work of the device so far is done.
+    ///
+    /// What the pool did before it was told is not made good by this: a program whose streams end should
+    /// retire them.
+    ///
+    /// # Errors
+    ///
+    /// As [`retire`](Self::retire); and [`PoolError::Captured`] while any stream is captured, since a
+    /// fence for all work cannot be recorded then.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice, StreamKind};
+    /// # let device = SimDevice::new(SimConfig::new());
+    /// # let pool = Pool::new(device.clone(), PoolConfig::new())?;
+    /// let handle = device.open_stream(StreamKind::NonBlocking);
+    /// // SAFETY: the pool is not used between its end and the call that says so.
+    /// let stream = unsafe { pool.adopt(handle)? };
+    /// pool.free_on(stream, pool.allocate_on(stream, 4096)?.handle())?;
+    /// device.close_stream(handle);
+    /// pool.forget_stream(stream)?;
+    /// # device.assert_clean();
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn forget_stream(&self, stream: StreamId) -> Result<(), PoolError<D::Error>> {
+        self.inner().retire(stream, true)
     }
 
     /// The device's handle of a stream that the pool knows.

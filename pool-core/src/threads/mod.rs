@@ -41,7 +41,7 @@ mod latest;
 #[cfg(feature = "std")]
 mod local;
 #[cfg(all(test, any(loom, shuttle)))]
-mod models;
+pub(crate) mod models;
 mod names;
 mod owner;
 mod packed;

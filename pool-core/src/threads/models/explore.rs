@@ -1,6 +1,6 @@
 //! Runs a scenario in every order within a bound, and sees to it that the orders were of all kinds.
-//! The models of a pool (`tests/pool_models`) are built with this file too; the bounds of both are
-//! where they are listed.
+//! The models of a pool (`tests/pool_models`, and `pool::models` of its tables) are built with this file
+//! too; the bounds are where they are listed.
 
 use loom::thread::{Builder, JoinHandle};
 
@@ -12,20 +12,20 @@ use super::{MOST_BRANCHES, STACK_WORDS};
 
 /// Something that must happen in at least one execution of a model, and is counted where the
 /// model's checker does not see it.
-pub(super) struct Seen(&'static str, AtomicU64);
+pub(crate) struct Seen(&'static str, AtomicU64);
 
 impl Seen {
-    pub(super) const fn new(what: &'static str) -> Self {
+    pub(crate) const fn new(what: &'static str) -> Self {
         Self(what, AtomicU64::new(0))
     }
 
     /// It happened.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         self.1.fetch_add(1, Relaxed);
     }
 
     /// It happened, if so.
-    pub(super) fn note_if(&self, happened: bool) {
+    pub(crate) fn note_if(&self, happened: bool) {
         if happened {
             self.note();
         }
@@ -34,7 +34,7 @@ impl Seen {
 
 /// How much of a model is explored.
 #[derive(Clone, Copy)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     /// Every order.
     None,
     /// Every order in which threads are interrupted so often at most, apart from where they wait.
@@ -42,7 +42,7 @@ pub(super) enum Bound {
 }
 
 /// A thread of a model, with a stack that all that it works on can be made on.
-pub(super) fn spawn<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+pub(crate) fn spawn<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
@@ -53,14 +53,14 @@ pub(super) fn spawn<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static
 /// orders in which that load comes later. It sees them from the other side: so every model is
 /// explored twice, with either thread first.
 #[derive(Clone, Copy)]
-pub(super) enum Order {
+pub(crate) enum Order {
     Straight,
     Reversed,
 }
 
 impl Order {
     /// Runs two threads' parts on what they share: what each of them returns.
-    pub(super) fn race<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
+    pub(crate) fn race<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
         self,
         world: &W,
         one: impl FnOnce(&W) -> A + Send + 'static,
@@ -70,7 +70,7 @@ impl Order {
     }
 
     /// The same where each part gets a copy, and may end it.
-    pub(super) fn race_for<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
+    pub(crate) fn race_for<W: Clone + Send + 'static, A: Send + 'static, B: Send + 'static>(
         self,
         world: W,
         one: impl FnOnce(W) -> A + Send + 'static,
@@ -93,7 +93,7 @@ impl Order {
 
 /// Explores a scenario with either thread first, prints how many executions there were, and
 /// demands that there were several and that all of `seen` happened in some.
-pub(super) fn explore(
+pub(crate) fn explore(
     name: &str,
     bound: Bound,
     seen: &[&'static Seen],

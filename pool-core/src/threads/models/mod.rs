@@ -37,7 +37,7 @@ mod caches;
 #[cfg(loom)]
 mod depot;
 #[cfg(loom)]
-mod explore;
+pub(crate) mod explore;
 #[cfg(loom)]
 mod memory;
 #[cfg(loom)]
