@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::device::{Context, ordinal_of};
 use crate::error::CudaError;
 use crate::process;
-use crate::sys::{CAPTURE_MODE_RELAXED, Functions, RawDevice};
+use crate::sys::{CAPTURE_MODE_RELAXED, Functions, RawContext, RawDevice, RawStream};
 
 /// The name under which the driver is installed.
 const LIBRARY: &str = "libcuda.so.1";
@@ -125,6 +126,103 @@ impl Driver {
         // SAFETY: the pointer is to a local.
         unsafe { self.functions.device_count(&raw mut count) }?;
         Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// Whether this process may call a driver at all, before anything else is looked at: in a child that
+    /// may not, locks are as another thread of its parent left them.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Forked`], [`CudaError::Exiting`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// pool_cuda::Driver::check_process()?;
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub fn check_process() -> Result<(), CudaError> {
+        process::check()
+    }
+
+    /// The context that is current on this thread; null if none is.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// assert!(driver.current_context()?.is_null());
+    /// let device = CudaDevice::open_on(driver, 1)?;
+    /// let _current = device.enter()?;
+    /// assert_eq!(driver.current_context()?, device.context());
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    pub fn current_context(&self) -> Result<*mut c_void, CudaError> {
+        process::check()?;
+        let mut context = RawContext::NULL;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.functions.current_context(&raw mut context) }?;
+        Ok(context.0)
+    }
+
+    /// The ordinal of the device that a context is of.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`]; the thread's current context is as before.
+    ///
+    /// # Safety
+    ///
+    /// The context is one of the driver's, and there until this returns.
+    pub unsafe fn ordinal_of_context(
+        &'static self,
+        context: *mut c_void,
+    ) -> Result<u32, CudaError> {
+        process::check()?;
+        // SAFETY: passed on to the caller.
+        let context = unsafe { Context::given(self, RawContext(context)) };
+        ordinal_of(self, context.device()?)
+    }
+
+    /// The context that a stream is of. A context has to be current, whichever.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Safety
+    ///
+    /// The handle is of a stream that is there until this returns.
+    pub unsafe fn context_of_stream(&self, stream: *mut c_void) -> Result<*mut c_void, CudaError> {
+        process::check()?;
+        let mut context = RawContext::NULL;
+        // SAFETY: the pointer is to a local, and the stream is there, by the caller's promise.
+        unsafe { self.functions.stream_context(RawStream(stream), &raw mut context) }?;
+        Ok(context.0)
+    }
+
+    /// Whether streams have numbers that no other stream of their context has or had
+    /// (`cuStreamGetId`, from CUDA 12 on), so that a handle that was given to another stream is
+    /// noticed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::Driver;
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?;
+    /// assert!(driver.has_stream_ids());
+    /// # Ok::<(), pool_cuda::CudaError>(())
+    /// ```
+    #[must_use]
+    pub fn has_stream_ids(&self) -> bool {
+        self.functions.has_stream_ids()
     }
 
     /// Whether a device has something that an attribute says.

@@ -248,6 +248,13 @@ macro_rules! functions {
     };
 }
 
+impl Functions {
+    /// Whether streams have numbers.
+    pub(crate) fn has_stream_ids(&self) -> bool {
+        self.stream_id.is_some()
+    }
+}
+
 /// A function's name as the loader takes it.
 const fn c_name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
@@ -281,6 +288,7 @@ functions! {
         create_stream = "cuStreamCreate"(stream: *mut RawStream, flags: c_uint);
         destroy_stream = "cuStreamDestroy_v2"(stream: RawStream);
         synchronize_stream = "cuStreamSynchronize"(stream: RawStream);
+        stream_context = "cuStreamGetCtx"(stream: RawStream, context: *mut RawContext);
         stream_wait = "cuStreamWaitEvent"(stream: RawStream, event: RawEvent, flags: c_uint);
         capture_info = "cuStreamGetCaptureInfo_v2"(
             stream: RawStream, status: *mut c_int, id: *mut u64, graph: *mut *mut c_void,

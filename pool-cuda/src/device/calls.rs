@@ -72,6 +72,40 @@ impl CudaDevice {
         Ok(CudaFence { event, of })
     }
 
+    /// Whether a stream's handle is another's by now.
+    fn is_gone(
+        &self,
+        stream: &CudaStream,
+        raw: RawStream,
+    ) -> core::result::Result<bool, CudaError> {
+        let Some(known) = stream.id() else { return Ok(false) };
+        let mut id = known;
+        // SAFETY: the pointer is to a local, and the handle is a stream's.
+        let asked = unsafe { self.driver().functions.stream_id(raw, &raw mut id) };
+        asked.unwrap_or(Ok(()))?;
+        Ok(id != known)
+    }
+
+    /// A fence for all work of the context, which is current; none where the driver has none, once
+    /// that is done.
+    fn record_context(&self) -> core::result::Result<Option<CudaFence>, CudaError> {
+        let context = self.core().context.raw();
+        let recorded = self.record_by(self, |event| {
+            // SAFETY: context and event live as long as `self`.
+            let made = unsafe { self.driver().functions.record_context(context, event) };
+            let absent = CudaError::Call { call: "cuCtxRecordEvent", code: NOT_SUPPORTED };
+            made.unwrap_or(Err(absent))
+        });
+        match recorded {
+            Ok(fence) => Ok(Some(fence)),
+            Err(error) if error.code() == Some(NOT_SUPPORTED) => {
+                self.synchronize_context()?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Has the host wait for all work of the context.
     fn synchronize_context(&self) -> core::result::Result<(), CudaError> {
         // SAFETY: no pointers.
@@ -174,6 +208,12 @@ impl Device for CudaDevice {
 
     fn record(&self, stream: &CudaStream) -> Result<CudaFence> {
         self.with_stream(stream, |of, raw| {
+            if of.is_gone(stream, raw)?
+                && let Some(fence) = of.record_context()?
+            {
+                let of = (!self.is_same(of)).then(|| of.clone());
+                return Ok(CudaFence { of, ..fence });
+            }
             // SAFETY: the event is the context's, and the stream is alive.
             self.record_by(of, |event| unsafe { of.driver().functions.record_event(event, raw) })
         })
@@ -181,23 +221,8 @@ impl Device for CudaDevice {
 
     fn record_all(&self) -> Result<Vec<CudaFence>> {
         process::check()?;
-        let context = self.core().context.raw();
-        let recorded = self.within(|| {
-            self.record_by(self, |event| {
-                // SAFETY: context and event live as long as `self`.
-                let made = unsafe { self.driver().functions.record_context(context, event) };
-                let absent = CudaError::Call { call: "cuCtxRecordEvent", code: NOT_SUPPORTED };
-                made.unwrap_or(Err(absent))
-            })
-        });
-        match recorded {
-            Ok(fence) => Ok(vec![fence]),
-            Err(error) if error.code() == Some(NOT_SUPPORTED) => {
-                self.synchronize_context()?;
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error.into()),
-        }
+        let fence = self.within(|| self.record_context())?;
+        Ok(fence.into_iter().collect())
     }
 
     fn is_done(&self, fence: &CudaFence) -> Result<bool> {

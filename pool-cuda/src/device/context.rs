@@ -33,6 +33,16 @@ impl Context {
         Self { driver, raw, primary_of: None }
     }
 
+    /// The device that it is of.
+    pub(crate) fn device(&self) -> Result<RawDevice, CudaError> {
+        self.within(|| {
+            let mut device = 0;
+            // SAFETY: the pointer is to a local.
+            unsafe { self.driver.functions.device_of_context(&raw mut device) }?;
+            Ok(device)
+        })
+    }
+
     pub(crate) fn raw(&self) -> RawContext {
         self.raw
     }

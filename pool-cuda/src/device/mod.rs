@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use pool_core::device::MemoryInfo;
 
-use self::context::Context;
+pub(crate) use self::context::Context;
 use self::events::Events;
 use self::memory::Memory;
 use crate::driver::Driver;
@@ -193,12 +193,7 @@ impl CudaDevice {
         process::check()?;
         // SAFETY: passed on to the caller.
         let context = unsafe { Context::given(driver, RawContext(context)) };
-        let device = context.within(|| {
-            let mut device = 0;
-            // SAFETY: the pointer is to a local.
-            unsafe { driver.functions.device_of_context(&raw mut device) }?;
-            Ok(device)
-        })?;
+        let device = context.device()?;
         Self::with_context(driver, device, ordinal_of(driver, device)?, context)
     }
 
@@ -296,6 +291,16 @@ impl CudaDevice {
     #[must_use]
     pub fn ordinal(&self) -> u32 {
         self.core().ordinal
+    }
+
+    /// The context whose memory and streams they are: a `CUcontext`.
+    ///
+    /// # Example
+    ///
+    /// See [`Driver::current_context`].
+    #[must_use]
+    pub fn context(&self) -> *mut c_void {
+        self.core().context.raw().0
     }
 
     /// The product's name.
@@ -438,7 +443,7 @@ impl CudaDevice {
 }
 
 /// The ordinal of the device that has this number.
-fn ordinal_of(driver: &Driver, device: RawDevice) -> Result<u32, CudaError> {
+pub(crate) fn ordinal_of(driver: &Driver, device: RawDevice) -> Result<u32, CudaError> {
     let devices = driver.device_count()?;
     for ordinal in 0..devices {
         let mut number = 0;

@@ -24,6 +24,8 @@ pub struct CudaStream {
     raw: RawStream,
     /// The device whose stream it is, if not that which is asked to work with it.
     of: Option<CudaDevice>,
+    /// The number that it has, where somebody made sure of it.
+    id: Option<u64>,
 }
 
 impl CudaStream {
@@ -35,7 +37,7 @@ impl CudaStream {
     pub const PER_THREAD: Self = Self::special(2);
 
     const fn special(value: usize) -> Self {
-        Self { raw: RawStream(core::ptr::without_provenance_mut(value)), of: None }
+        Self { raw: RawStream(core::ptr::without_provenance_mut(value)), of: None, id: None }
     }
 
     /// A stream by the driver's or the runtime's handle.
@@ -45,12 +47,58 @@ impl CudaStream {
     /// See [`CudaStream`].
     #[must_use]
     pub fn from_raw(handle: *mut c_void) -> Self {
-        if handle.is_null() { Self::LEGACY } else { Self { raw: RawStream(handle), of: None } }
+        if handle.is_null() {
+            return Self::LEGACY;
+        }
+        Self { raw: RawStream(handle), of: None, id: None }
     }
 
-    /// The same stream, to be named to other devices than its own.
-    pub(crate) fn of(&self, device: &CudaDevice) -> Self {
-        Self { raw: self.raw, of: Some(device.clone()) }
+    /// The same stream, to be named to other devices than its own: it is of this one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, CudaStream, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// let (one, other) = (CudaDevice::open_on(driver, 0)?, CudaDevice::open_on(driver, 1)?);
+    /// let pool = pool_core::Pool::new(one, pool_core::PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// pool.free_on(&CudaStream::LEGACY.of(&other), block.handle())?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of(&self, device: &CudaDevice) -> Self {
+        Self { of: Some(device.clone()), ..self.clone() }
+    }
+
+    /// The same stream, which has this number by `cuStreamGetId`. If its handle is another stream's
+    /// when something is to be recorded in it, since it was destroyed meanwhile, a fence for all work of
+    /// the context takes the place of its own. That costs a call of the driver at each record, and
+    /// notices nothing before the handle is given out again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, CudaStream, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// # let device = CudaDevice::open_on(driver, 0)?;
+    /// use pool_core::device::Device as _;
+    ///
+    /// let stream = device.create_stream()?;
+    /// let stream = stream.identified(device.stream_id(&stream)?);
+    /// device.discard(device.record(&stream)?);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn identified(&self, id: u64) -> Self {
+        Self { id: Some(id), ..self.clone() }
+    }
+
+    /// The number that it is to have.
+    pub(super) fn id(&self) -> Option<u64> {
+        self.id
     }
 
     /// The driver's handle. That of the legacy default stream is 1.
