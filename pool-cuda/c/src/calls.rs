@@ -1,0 +1,267 @@
+//! The functions.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pool_core::{GraphId, Handle, On, PoolError};
+use pool_cuda::CudaStream;
+
+use crate::code::{Code, Result};
+use crate::device::DevicePool;
+use crate::handle::StreamHandle;
+use crate::library::{Route, library};
+use crate::stats::poolStats;
+use crate::thread;
+
+/// Runs what is no hit. No panic passes into C.
+fn guarded(work: impl FnOnce() -> Result<()>) -> c_int {
+    Code::of(catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Code::UNKNOWN)))
+}
+
+/// A program's pointer to the device's memory.
+#[inline(always)]
+fn pointer(address: u64) -> *mut c_void {
+    // Nothing of the host is behind it.
+    ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+/// Gives out memory in the order of a stream, as `cudaMallocAsync` does.
+///
+/// # Safety
+///
+/// `devPtr` is null or can be written. The stream is there.
+#[expect(non_snake_case, reason = "C's names")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolMallocAsync(
+    devPtr: *mut *mut c_void,
+    size: usize,
+    stream: *mut c_void,
+) -> c_int {
+    if devPtr.is_null() {
+        return Code::of(Err(Code::INVALID_VALUE));
+    }
+    let handle = StreamHandle::of(stream);
+    if let Some(address) = hit(handle, size) {
+        // SAFETY: it is not null, and can be written by the caller's promise.
+        unsafe { devPtr.write(pointer(address)) };
+        return 0;
+    }
+    guarded(|| {
+        let address = allocate(handle, size)?;
+        // SAFETY: as above.
+        unsafe { devPtr.write(pointer(address)) };
+        Ok(())
+    })
+}
+
+/// What the own memory of a stream that this thread has seen serves, with no call of the driver.
+#[inline(always)]
+fn hit(handle: StreamHandle, size: usize) -> Option<u64> {
+    let seen = thread::seen(handle).filter(|_| size > 0)?;
+    let core = &seen.pool.core;
+    let size_bytes = size as u64;
+    let found = core.hit_on(seen.stream, size_bytes);
+    let block = found.or_else(|| core.own_on(seen.stream, size_bytes))?;
+    seen.pool.ledger.gave(seen.counts(), block.size_bytes(), true);
+    // The device has addresses.
+    Some(core.address(&block).unwrap_or_default())
+}
+
+/// What is no hit: the driver is asked whose the stream is, since its handle may be another's by now.
+#[inline(never)]
+fn allocate(handle: StreamHandle, size: usize) -> Result<u64> {
+    let library = library()?;
+    if size == 0 {
+        return Ok(0);
+    }
+    let route = library.route(handle)?;
+    let pool = route.pool();
+    pool.check_capture(handle)?;
+    let size_bytes = size as u64;
+    let own = match route {
+        Route::Known(_, stream) => pool.core.own_on(stream, size_bytes),
+        Route::PerThread(_) => None,
+    };
+    let is_hit = own.is_some();
+    let served = own.map_or_else(
+        || match route {
+            Route::Known(_, stream) => pool.core.allocate_on(stream, size_bytes),
+            Route::PerThread(_) => pool.core.allocate_on(&CudaStream::PER_THREAD, size_bytes),
+        },
+        Ok,
+    );
+    let block = served.map_err(|error| pool.code(error))?;
+    thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), is_hit));
+    Ok(pool.core.address(&block).unwrap_or_default())
+}
+
+/// Takes memory back, behind the work that is queued on a stream, as `cudaFreeAsync` does.
+///
+/// # Safety
+///
+/// The stream is there.
+#[expect(non_snake_case, reason = "C's names")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolFreeAsync(devPtr: *mut c_void, stream: *mut c_void) -> c_int {
+    if devPtr.is_null() {
+        return 0;
+    }
+    let (handle, address) = (StreamHandle::of(stream), devPtr.addr() as u64);
+    if let Some(seen) = thread::seen(handle)
+        && let Some(block) = seen.pool.core.block_at_address(address)
+    {
+        match seen.pool.core.free_on(seen.stream, block) {
+            Ok(block) => {
+                seen.pool.ledger.took(seen.counts(), block.size_bytes());
+                return 0;
+            }
+            // It is gone, and another may have its handle.
+            Err(PoolError::UnknownStream(_)) => {}
+            Err(error) => return guarded(|| Err(seen.pool.code(error))),
+        }
+    }
+    guarded(|| free(handle, address))
+}
+
+/// What is no free of a stream's own memory.
+#[inline(never)]
+fn free(handle: StreamHandle, address: u64) -> Result<()> {
+    let library = library()?;
+    let (pool, block) = library.find(address).ok_or(Code::INVALID_VALUE)?;
+    let route = library.route(handle)?;
+    route.pool().check_capture(handle)?;
+    free_in(pool, block, route, handle)
+}
+
+/// Frees a block of a pool on a stream, which may be of another device.
+fn free_in(
+    pool: &'static DevicePool,
+    block: Handle,
+    route: Route,
+    handle: StreamHandle,
+) -> Result<()> {
+    let of = route.pool();
+    let raw = if ptr::eq(of, pool) { handle.stream() } else { handle.stream_of(of.device()) };
+    let on = match route {
+        Route::Known(of, stream) if ptr::eq(of, pool) => On::Stream(stream),
+        _ => On::Raw(&raw),
+    };
+    let block = pool.core.free_on(on, block).map_err(|error| pool.code(error))?;
+    thread::with_counts(pool, |counts| pool.ledger.took(counts, block.size_bytes()));
+    Ok(())
+}
+
+/// Says that a stream is about to be destroyed.
+///
+/// # Safety
+///
+/// The stream is there still.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolStreamDestroyed(stream: *mut c_void) -> c_int {
+    guarded(|| {
+        let handle = StreamHandle::of(stream);
+        let library = library()?;
+        if handle.is_default() { Err(Code::INVALID_VALUE) } else { library.retire(handle) }
+    })
+}
+
+/// Says that a stream is about to be captured into a graph, whose number the program chooses.
+///
+/// # Safety
+///
+/// The stream is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolBeginCapture(stream: *mut c_void, graph: u64) -> c_int {
+    guarded(|| {
+        let handle = StreamHandle::of(stream);
+        let route = library()?.route(handle)?;
+        let (pool, raw) = (route.pool(), handle.stream());
+        pool.core.begin_capture(on(route, &raw), GraphId(graph)).map_err(|error| pool.code(error))
+    })
+}
+
+/// Says that a capture has ended, well or not.
+///
+/// # Safety
+///
+/// The stream is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolEndCapture(stream: *mut c_void) -> c_int {
+    guarded(|| {
+        let handle = StreamHandle::of(stream);
+        let route = library()?.route(handle)?;
+        let (pool, raw) = (route.pool(), handle.stream());
+        pool.core.end_capture(on(route, &raw)).map_err(|error| pool.code(error))
+    })
+}
+
+/// A stream as its own pool takes it.
+fn on(route: Route, raw: &CudaStream) -> On<'_, CudaStream> {
+    match route {
+        Route::Known(_, stream) => On::Stream(stream),
+        Route::PerThread(_) => On::Raw(raw),
+    }
+}
+
+/// Says that a graph of a device is launched no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn poolReleaseGraph(device: c_int, graph: u64) -> c_int {
+    guarded(|| {
+        let library = library()?;
+        let pool = library.opened(library.ordinal(device)?).ok_or(Code::INVALID_VALUE)?;
+        pool.core.release_graph(GraphId(graph)).map_err(|error| pool.code(error))
+    })
+}
+
+/// Sets the most bytes that may be taken from a device; 0: as many as there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn poolSetLimit(device: c_int, bytes: usize) -> c_int {
+    guarded(|| {
+        let library = library()?;
+        let pool = library.pool(library.ordinal(device)?)?;
+        pool.set_limit((bytes > 0).then_some(bytes as u64))
+    })
+}
+
+/// Gives memory back to a device that nothing uses, but for so many bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn poolTrim(device: c_int, keep: usize) -> c_int {
+    guarded(|| {
+        let library = library()?;
+        let pool = library.opened(library.ordinal(device)?);
+        pool.map_or(Ok(()), |pool| pool.trim(keep as u64))
+    })
+}
+
+/// Starts a device's peaks anew from what is in use now.
+#[unsafe(no_mangle)]
+pub extern "C" fn poolResetPeaks(device: c_int) -> c_int {
+    guarded(|| {
+        let library = library()?;
+        if let Some(pool) = library.opened(library.ordinal(device)?) {
+            pool.reset_peaks();
+        }
+        Ok(())
+    })
+}
+
+/// Writes a device's figures.
+///
+/// # Safety
+///
+/// `stats` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poolGetStats(device: c_int, stats: *mut poolStats) -> c_int {
+    guarded(|| {
+        if stats.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let library = library()?;
+        let pool = library.opened(library.ordinal(device)?);
+        let figures = pool.map_or_else(poolStats::default, DevicePool::stats);
+        // SAFETY: it is not null, and can be written by the caller's promise.
+        unsafe { stats.write(figures) };
+        Ok(())
+    })
+}

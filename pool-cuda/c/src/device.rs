@@ -1,0 +1,181 @@
+//! A device's pool, and the streams that it knows.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pool_core::device::Device as _;
+use pool_core::{Pool, PoolConfig, PoolError, StreamId};
+use pool_cuda::{CudaDevice, CudaError, CudaThreads, Driver};
+
+use crate::code::{Code, Result};
+use crate::handle::StreamHandle;
+use crate::ledger::Ledger;
+use crate::stats::poolStats;
+
+/// One device's.
+pub(crate) struct DevicePool {
+    pub(crate) core: Pool<CudaDevice, CudaThreads>,
+    pub(crate) ledger: Ledger,
+    driver: &'static Driver,
+    /// The streams that were adopted. No call is made under this lock.
+    streams: Mutex<HashMap<StreamHandle, Known>>,
+    /// One thread at a time changes the limit.
+    limit: Mutex<()>,
+    trims: AtomicU64,
+}
+
+/// A stream that the pool knows.
+#[derive(Clone, Copy)]
+struct Known {
+    stream: StreamId,
+    /// The driver's number for it, where the driver has them.
+    id: Option<u64>,
+}
+
+impl DevicePool {
+    pub(crate) fn open(driver: &'static Driver, ordinal: u32) -> Result<Self> {
+        let device = CudaDevice::open_on(driver, ordinal)?;
+        let config = PoolConfig::new().finds_addresses(true);
+        let core = Pool::on_platform(device.clone(), config).map_err(|error| match error {
+            PoolError::OutOfHostMemory | PoolError::Config(_) => Code::MEMORY,
+            error => open_code(error),
+        })?;
+        Ok(Self {
+            core,
+            ledger: Ledger::default(),
+            driver,
+            streams: Mutex::default(),
+            limit: Mutex::default(),
+            trims: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn device(&self) -> &CudaDevice {
+        self.core.device()
+    }
+
+    /// What an error of the pool is to the program.
+    pub(crate) fn code(&self, error: PoolError<CudaError>) -> Code {
+        Code::of_pool(&self.core, error)
+    }
+
+    fn streams(&self) -> MutexGuard<'_, HashMap<StreamHandle, Known>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream of this device's primary context, as the pool knows it from the first time on. If its
+    /// handle was another's, which was destroyed without a word, that one is forgotten.
+    pub(crate) fn adopt(&self, handle: StreamHandle) -> Result<StreamId> {
+        let mut raw = handle.stream();
+        let id = self.id_of(handle)?;
+        let known = self.streams().get(&handle).copied();
+        if let Some(known) = known {
+            if known.id == id {
+                return Ok(known.stream);
+            }
+            match self.core.forget_stream(known.stream) {
+                // Another thread noticed it, too.
+                Ok(()) | Err(PoolError::UnknownStream(_)) => {}
+                Err(error) => return Err(self.code(error)),
+            }
+        }
+        if let Some(id) = id {
+            raw = raw.identified(id);
+        }
+        // SAFETY: the program has promised to say so before it ends. If it does not, a handle that is
+        // another stream's by then is noticed by its number.
+        let stream = match unsafe { self.core.adopt(raw) } {
+            // Another thread was first.
+            Err(PoolError::KnownStream(stream)) => stream,
+            adopted => adopted.map_err(|error| self.code(error))?,
+        };
+        self.streams().insert(handle, Known { stream, id });
+        Ok(stream)
+    }
+
+    /// The number of a stream. The legacy default stream has no other that has its handle.
+    fn id_of(&self, handle: StreamHandle) -> Result<Option<u64>> {
+        if handle.is_default() || !self.driver.has_stream_ids() {
+            return Ok(None);
+        }
+        Ok(Some(self.device().stream_id(&handle.stream())?))
+    }
+
+    /// Lets go of a stream that is about to be destroyed; false if the pool does not know it.
+    pub(crate) fn retire(&self, handle: StreamHandle) -> Result<bool> {
+        let known = self.streams().get(&handle).copied();
+        let Some(known) = known else { return Ok(false) };
+        match self.core.retire(known.stream) {
+            Ok(()) | Err(PoolError::UnknownStream(_)) => {}
+            Err(error) => return Err(self.code(error)),
+        }
+        let mut streams = self.streams();
+        // Unless it was adopted anew meanwhile.
+        if streams.get(&handle).is_some_and(|now| now.stream == known.stream) {
+            streams.remove(&handle);
+        }
+        Ok(true)
+    }
+
+    /// Refuses a stream in a capture that nobody announced.
+    pub(crate) fn check_capture(&self, handle: StreamHandle) -> Result<()> {
+        if self.core.is_capturing() || self.device().capture_id(&handle.stream())?.is_none() {
+            // In an announced one the pool looks by itself.
+            return Ok(());
+        }
+        Err(Code::CAPTURE)
+    }
+
+    pub(crate) fn set_limit(&self, limit_bytes: Option<u64>) -> Result<()> {
+        let _one = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.core.stats().limit_bytes;
+        self.core.set_limit(limit_bytes).map_err(|error| {
+            // What was given back on the way is free memory less, nothing that anybody has.
+            let _ = self.core.set_limit(before);
+            self.code(error)
+        })
+    }
+
+    pub(crate) fn trim(&self, keep_bytes: u64) -> Result<()> {
+        self.core.trim(keep_bytes).map_err(|error| self.code(error))?;
+        self.trims.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn reset_peaks(&self) {
+        self.core.reset_peak();
+        self.ledger.reset_peak();
+    }
+
+    pub(crate) fn stats(&self) -> poolStats {
+        let (pool, totals) = (self.core.stats(), self.ledger.totals());
+        let live_bytes = totals.live_bytes();
+        poolStats {
+            liveBytes: bytes(live_bytes),
+            peakLiveBytes: bytes(self.ledger.peak_bytes(live_bytes)),
+            reservedBytes: bytes(pool.reserved_bytes),
+            peakReservedBytes: bytes(pool.peak_reserved_bytes),
+            deferredBytes: bytes(pool.deferred_bytes),
+            limitBytes: bytes(pool.limit_bytes.unwrap_or(0)),
+            allocations: totals.allocations,
+            frees: totals.frees,
+            hits: totals.hits,
+            growths: pool.growths,
+            trims: self.trims.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Bytes as C counts them.
+fn bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// The code of what keeps a pool from being made.
+fn open_code(error: PoolError<CudaError>) -> Code {
+    match error {
+        PoolError::Device(failed) => failed.failure.into(),
+        _ => Code::UNKNOWN,
+    }
+}

@@ -1,0 +1,29 @@
+//! The pool for programs that are not Rust: stream-ordered memory by C functions of its own, in a
+//! library that links nothing of CUDA. The header, `include/pool_cuda.h`, says what each does; the
+//! package `pool-cuda-library` makes `libpool_cuda.so` and `libpool_cuda.a` of this crate.
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `calls` | the functions |
+//! | `handle`, `thread` | streams as programs name them, and what a thread remembers of them |
+//! | `library` | the process's driver and pools, and whose a stream or a pointer is |
+//! | `device` | one device's pool, and the streams that it knows |
+//! | `ledger`, `stats` | what is counted, and what programs read of it |
+//! | `code` | the runtime's codes |
+
+mod calls;
+mod code;
+mod device;
+mod handle;
+mod ledger;
+mod library;
+mod stats;
+mod thread;
+
+pub use calls::{
+    poolBeginCapture, poolEndCapture, poolFreeAsync, poolGetStats, poolMallocAsync,
+    poolReleaseGraph, poolResetPeaks, poolSetLimit, poolStreamDestroyed, poolTrim,
+};
+#[doc(hidden)]
+pub use library::{start_on, stop};
+pub use stats::poolStats;

@@ -1,0 +1,203 @@
+//! What the process has: a driver, and a pool for each device that was used.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pool_core::{Handle, StreamId};
+use pool_cuda::Driver;
+
+use crate::code::{Code, Result};
+use crate::device::DevicePool;
+use crate::handle::StreamHandle;
+use crate::thread;
+
+/// It lasts as long as the process: at its end the driver takes all back.
+static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
+
+/// The driver and the devices that it shows.
+pub(crate) struct Library {
+    driver: &'static Driver,
+    pools: Box<[OnceLock<DevicePool>]>,
+    /// One thread at a time makes a pool.
+    opening: Mutex<()>,
+}
+
+/// Whose stream a handle is.
+#[derive(Clone, Copy)]
+pub(crate) enum Route {
+    /// One that the pool knows.
+    Known(&'static DevicePool, StreamId),
+    /// The calling thread's default stream.
+    PerThread(&'static DevicePool),
+}
+
+impl Route {
+    pub(crate) fn pool(self) -> &'static DevicePool {
+        match self {
+            Self::Known(pool, _) | Self::PerThread(pool) => pool,
+        }
+    }
+}
+
+/// The library, started if it is not. In a child that may not call the driver nothing is looked at.
+pub(crate) fn library() -> Result<&'static Library> {
+    Driver::check_process()?;
+    // SAFETY: it is leaked, and ends only as `stop` says.
+    if let Some(library) = unsafe { LIBRARY.load(Ordering::Acquire).as_ref() } {
+        return Ok(library);
+    }
+    start(Driver::system()?)
+}
+
+/// Starts on a driver, unless another thread has: then that one's is kept.
+fn start(driver: &'static Driver) -> Result<&'static Library> {
+    let devices = driver.device_count()?;
+    if devices == 0 {
+        return Err(Code::NO_DEVICE);
+    }
+    let pools = (0..devices).map(|_| OnceLock::new()).collect();
+    let new = Box::into_raw(Box::new(Library { driver, pools, opening: Mutex::default() }));
+    let put = LIBRARY.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
+    let kept = put.map_or_else(
+        |first| {
+            // SAFETY: it was made just now, and nobody has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            first
+        },
+        |_| new,
+    );
+    // SAFETY: as above.
+    Ok(unsafe { &*kept })
+}
+
+/// Starts on a driver of the caller's, for tests.
+///
+/// # Errors
+///
+/// A `cudaError_t`, if there is no device or another was started before.
+#[doc(hidden)]
+pub fn start_on(driver: &'static Driver) -> core::result::Result<(), core::ffi::c_int> {
+    let started = start(driver).and_then(|library| {
+        if ptr::eq(library.driver, driver) { Ok(()) } else { Err(Code::UNKNOWN) }
+    });
+    match Code::of(started) {
+        0 => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// Ends it, and gives all memory back, for tests: the next call starts it anew.
+///
+/// # Safety
+///
+/// No call is under way, and no other thread that made one lives.
+#[doc(hidden)]
+pub unsafe fn stop() {
+    // SAFETY: the pools end below.
+    unsafe { thread::forget() };
+    let library = LIBRARY.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !library.is_null() {
+        // SAFETY: it is a box's, and by the caller's promise nobody uses it.
+        drop(unsafe { Box::from_raw(library) });
+    }
+}
+
+impl Library {
+    /// The ordinal of a device by its number in C.
+    pub(crate) fn ordinal(&self, device: core::ffi::c_int) -> Result<usize> {
+        let ordinal = usize::try_from(device).ok().filter(|&ordinal| ordinal < self.pools.len());
+        ordinal.ok_or(Code::INVALID_DEVICE)
+    }
+
+    /// The pool of a device, if there is one.
+    pub(crate) fn opened(&self, ordinal: usize) -> Option<&DevicePool> {
+        self.pools.get(ordinal)?.get()
+    }
+
+    fn all_opened(&'static self) -> impl Iterator<Item = &'static DevicePool> {
+        self.pools.iter().filter_map(OnceLock::get)
+    }
+
+    /// The pool of a device, made if there is none.
+    pub(crate) fn pool(&'static self, ordinal: usize) -> Result<&'static DevicePool> {
+        let place = self.pools.get(ordinal).ok_or(Code::INVALID_DEVICE)?;
+        if let Some(pool) = place.get() {
+            return Ok(pool);
+        }
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = place.get() {
+            return Ok(pool);
+        }
+        let number = u32::try_from(ordinal).map_err(|_| Code::INVALID_DEVICE)?;
+        let pool = DevicePool::open(self.driver, number)?;
+        Ok(place.get_or_init(|| pool))
+    }
+
+    /// Whether a default stream's handle means the same stream wherever it is named: there is one device,
+    /// and so one primary context.
+    fn is_single(&self) -> bool {
+        self.pools.len() == 1
+    }
+
+    /// Finds out whose stream a handle is, and remembers it for this thread where it stays so.
+    pub(crate) fn route(&'static self, handle: StreamHandle) -> Result<Route> {
+        if handle == StreamHandle::PER_THREAD {
+            return Ok(Route::PerThread(self.current()?));
+        }
+        let pool = if handle.is_default() { self.current()? } else { self.pool_of(handle)? };
+        let stream = pool.adopt(handle)?;
+        if !handle.is_default() || self.is_single() {
+            thread::remember(handle, pool, stream);
+        }
+        Ok(Route::Known(pool, stream))
+    }
+
+    /// The pool of the current context; where none is, of the first device, as the runtime would.
+    fn current(&'static self) -> Result<&'static DevicePool> {
+        let context = self.driver.current_context()?;
+        if context.is_null() { self.pool(0) } else { self.pool_in(context, Code::INVALID_CONTEXT) }
+    }
+
+    /// The pool whose context a stream is of.
+    fn pool_of(&'static self, handle: StreamHandle) -> Result<&'static DevicePool> {
+        // The driver may want one, whichever.
+        let entered = if self.driver.current_context()?.is_null() {
+            let any = self.all_opened().next().map_or_else(|| self.pool(0), Ok)?;
+            Some(any.device().enter()?)
+        } else {
+            None
+        };
+        // SAFETY: the program names it in a call, so it is there.
+        let context = unsafe { self.driver.context_of_stream(handle.raw()) }?;
+        drop(entered);
+        self.pool_in(context, Code::INVALID_HANDLE)
+    }
+
+    /// The pool of a context, which has to be its device's primary one.
+    fn pool_in(
+        &'static self,
+        context: *mut core::ffi::c_void,
+        refused: Code,
+    ) -> Result<&'static DevicePool> {
+        let is_in = |pool: &&DevicePool| pool.device().context() == context;
+        if let Some(pool) = self.all_opened().find(is_in) {
+            return Ok(pool);
+        }
+        // SAFETY: it is current, or a stream's that the program names.
+        let ordinal = unsafe { self.driver.ordinal_of_context(context) }?;
+        let pool = self.pool(ordinal as usize)?;
+        if is_in(&pool) { Ok(pool) } else { Err(refused) }
+    }
+
+    /// The live block that begins at an address, and whose it is.
+    pub(crate) fn find(&'static self, address: u64) -> Option<(&'static DevicePool, Handle)> {
+        self.all_opened()
+            .find_map(|pool| pool.core.block_at_address(address).map(|handle| (pool, handle)))
+    }
+
+    /// Lets go of a stream that is about to be destroyed, if a pool knows it.
+    pub(crate) fn retire(&'static self, handle: StreamHandle) -> Result<()> {
+        self.all_opened().try_for_each(|pool| pool.retire(handle).map(|_| ()))
+    }
+}
