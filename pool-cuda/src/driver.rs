@@ -207,6 +207,24 @@ impl Driver {
         Ok(context.0)
     }
 
+    /// The number of a stream; `None` where [streams have none](Self::has_stream_ids). Of all questions the
+    /// one that costs least, as no context is looked at: one has to be current, whichever.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Safety
+    ///
+    /// The handle is of a stream that is there until this returns, and no default one.
+    pub unsafe fn stream_number(&self, stream: *mut c_void) -> Result<Option<u64>, CudaError> {
+        process::check()?;
+        let mut number = 0;
+        // SAFETY: the pointer is to a local, and the stream is there, by the caller's promise.
+        let asked = unsafe { self.functions.stream_id(RawStream(stream), &raw mut number) };
+        Ok(asked.transpose()?.map(|()| number))
+    }
+
     /// Whether streams have numbers that no other stream of their context has or had
     /// (`cuStreamGetId`, from CUDA 12 on), so that a handle that was given to another stream is
     /// noticed.

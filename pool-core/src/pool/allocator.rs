@@ -414,6 +414,54 @@ impl<D: Device, T: Threads> Pool<D, T> {
             && self.inner.shared.free_hit_alone(Owner(stream.space), handle).is_some()
     }
 
+    /// What [`free_on`](Self::free_on) frees into the stream's own memory; `None` if the block is not of
+    /// that, or waits for something, and is live still. No call of the device is made: see
+    /// [`own_on`](Self::own_on).
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle names no live block.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let (own, other) = (pool.create_stream()?, pool.create_stream()?);
+    /// let block = pool.allocate_on(own, 4096)?;
+    /// assert_eq!(pool.free_own_on(other, block.handle())?, None);
+    /// assert_eq!(pool.free_own_on(own, block.handle())?, Some(block));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn free_own_on(
+        &self,
+        stream: StreamId,
+        handle: Handle,
+    ) -> Result<Option<Block>, HandleError> {
+        if !self.inner.is_quiet_for_frees()
+            || !self.inner.knows(stream)
+            || self.inner.notes.may_have(handle)
+        {
+            return Ok(None);
+        }
+        let own = Owner(stream.space);
+        let freed = match self.inner.shared.free_hit(own, handle) {
+            Some(block) => Some(block.block(self.inner.shared.shape())),
+            None => match self.inner.shared.free_in(own, handle) {
+                Ok(block) => Some(block),
+                Err(NotFreed::Handle(error)) => return Err(error),
+                Err(NotFreed::Elsewhere) => None,
+            },
+        };
+        if freed.is_some() && self.inner.notes.may_have(handle) {
+            // As in `free_on`.
+            self.inner.notes.take(handle);
+        }
+        Ok(freed)
+    }
+
     /// Notes that a block is used on a further stream, so that it serves again only once that one
     /// has passed too. Repeated notes of one stream cost a look.
     ///

@@ -53,7 +53,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Some(refused) => return refused,
             };
             books.reserved_bytes += bytes;
-            books.peak_reserved_bytes = books.peak_reserved_bytes.max(books.reserved_bytes);
             Taken::Bytes(bytes)
         })
     }
@@ -187,6 +186,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let address = self.device.address(&arena.range).unwrap_or(0);
         Ok(self.with_books(|books| {
+            books.note_taken();
             let shape = self.shared.shape();
             let stretch = stretch_of(shape, arena.origin_bytes, to_bytes).unwrap_or(arena.stretch);
             let more = stretch.len - arena.stretch.len;
@@ -236,6 +236,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         let address = self.device.address(&range).unwrap_or(0);
         let entered = self.with_books(|books| {
+            books.note_taken();
             let shape = self.shared.shape();
             let origin_bytes = books.arenas.place(size_bytes, address)?;
             let stretch = stretch_of(shape, origin_bytes, size_bytes)?;
@@ -289,6 +290,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
 }
 
 impl<D: Device> Books<D> {
+    /// What was set aside has come from the device: only then it counts for the peak.
+    fn note_taken(&mut self) {
+        self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes);
+    }
+
     /// How much more the limit allows.
     pub(super) fn room_bytes(&self) -> u64 {
         self.limit_bytes.unwrap_or(u64::MAX).saturating_sub(self.reserved_bytes)

@@ -50,11 +50,31 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives arenas back that are wholly in the hub and free, while more than so many bytes stay.
     /// One of which a part waits for work stays.
     pub(super) fn release_idle(&self, keep_bytes: u64, failure: &mut Option<Failed<D>>) -> Trimmed {
+        self.release_where(
+            |reserved_bytes, size_bytes| reserved_bytes.saturating_sub(size_bytes) >= keep_bytes,
+            keep_bytes,
+            failure,
+        )
+    }
+
+    /// The same while more is reserved than so many bytes, though less stays then.
+    pub(super) fn release_above(&self, most_bytes: u64, failure: &mut Option<Failed<D>>) {
+        self.release_where(|reserved_bytes, _| reserved_bytes > most_bytes, most_bytes, failure);
+    }
+
+    /// Gives arenas back that may go, given what is reserved and their size.
+    fn release_where(
+        &self,
+        may_go: impl Fn(u64, u64) -> bool,
+        keep_bytes: u64,
+        failure: &mut Option<Failed<D>>,
+    ) -> Trimmed {
         self.give_strays_back(failure);
         let mut released_bytes = 0;
         while let Some(arena) = self.with_books(|books| {
-            let stays = |arena: &Arena<D>| books.reserved_bytes.saturating_sub(arena.size_bytes);
-            let arenas = books.arenas.iter().filter(|arena| stays(arena) >= keep_bytes);
+            let reserved_bytes = books.reserved_bytes;
+            let arenas = books.arenas.iter();
+            let arenas = arenas.filter(|arena| may_go(reserved_bytes, arena.size_bytes));
             let arenas = arenas.cloned().collect();
             self.take_idle(books, arenas)
         }) {

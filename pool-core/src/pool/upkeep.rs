@@ -246,10 +246,12 @@ impl<D: Device, T: Threads> Pool<D, T> {
             books.limit_bytes = limit_bytes;
             limit_bytes.is_some_and(|limit| limit < books.reserved_bytes)
         });
-        if over {
-            self.trim(limit_bytes.unwrap_or(0))?;
-        }
-        Ok(())
+        let Some(limit_bytes) = limit_bytes.filter(|_| over) else { return Ok(()) };
+        self.trim(limit_bytes)?;
+        // What is left of the last arena above the limit, too.
+        let mut failure = None;
+        self.inner().release_above(limit_bytes, &mut failure);
+        check(failure, ())
     }
 
     /// Sets when freed memory is free, and when free memory goes back to the device, from now on.

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pool_core::{GraphId, Handle, On, PoolError};
+use pool_core::{GraphId, On};
 use pool_cuda::CudaStream;
 
 use crate::code::{Code, Result};
@@ -75,23 +75,18 @@ fn allocate(handle: StreamHandle, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);
     }
-    let route = library.route(handle)?;
-    let pool = route.pool();
-    pool.check_capture(handle)?;
     let size_bytes = size as u64;
-    let own = match route {
-        Route::Known(_, stream) => pool.core.own_on(stream, size_bytes),
-        Route::PerThread(_) => None,
-    };
-    let is_hit = own.is_some();
-    let served = own.map_or_else(
-        || match route {
-            Route::Known(_, stream) => pool.core.allocate_on(stream, size_bytes),
-            Route::PerThread(_) => pool.core.allocate_on(&CudaStream::PER_THREAD, size_bytes),
-        },
-        Ok,
-    );
-    let block = served.map_err(|error| pool.code(error))?;
+    let (pool, block, is_hit) = library.on(handle, |route| {
+        let core = &route.pool().core;
+        let (own, block) = match route {
+            Route::Known(_, stream) => match core.own_on(stream, size_bytes) {
+                Some(block) => (true, block),
+                None => (false, core.allocate_on(stream, size_bytes)?),
+            },
+            Route::PerThread(_) => (false, core.allocate_on(&CudaStream::PER_THREAD, size_bytes)?),
+        };
+        Ok((route.pool(), block, own))
+    })?;
     thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), is_hit));
     Ok(pool.core.address(&block).unwrap_or_default())
 }
@@ -111,44 +106,35 @@ pub unsafe extern "C" fn poolFreeAsync(devPtr: *mut c_void, stream: *mut c_void)
     if let Some(seen) = thread::seen(handle)
         && let Some(block) = seen.pool.core.block_at_address(address)
     {
-        match seen.pool.core.free_on(seen.stream, block) {
-            Ok(block) => {
+        match seen.pool.core.free_own_on(seen.stream, block) {
+            Ok(Some(block)) => {
                 seen.pool.ledger.took(seen.counts(), block.size_bytes());
                 return 0;
             }
-            // It is gone, and another may have its handle.
-            Err(PoolError::UnknownStream(_)) => {}
-            Err(error) => return guarded(|| Err(seen.pool.code(error))),
+            Ok(None) => {}
+            // Another thread freed it just now.
+            Err(_) => return Code::of(Err(Code::INVALID_VALUE)),
         }
     }
     guarded(|| free(handle, address))
 }
 
-/// What is no free of a stream's own memory.
+/// What is no free into a stream's own memory: of another device's, for example.
 #[inline(never)]
 fn free(handle: StreamHandle, address: u64) -> Result<()> {
     let library = library()?;
     let (pool, block) = library.find(address).ok_or(Code::INVALID_VALUE)?;
-    let route = library.route(handle)?;
-    route.pool().check_capture(handle)?;
-    free_in(pool, block, route, handle)
-}
-
-/// Frees a block of a pool on a stream, which may be of another device.
-fn free_in(
-    pool: &'static DevicePool,
-    block: Handle,
-    route: Route,
-    handle: StreamHandle,
-) -> Result<()> {
-    let of = route.pool();
-    let raw = if ptr::eq(of, pool) { handle.stream() } else { handle.stream_of(of.device()) };
-    let on = match route {
-        Route::Known(of, stream) if ptr::eq(of, pool) => On::Stream(stream),
-        _ => On::Raw(&raw),
-    };
-    let block = pool.core.free_on(on, block).map_err(|error| pool.code(error))?;
-    thread::with_counts(pool, |counts| pool.ledger.took(counts, block.size_bytes()));
+    let freed = library.on(handle, |route| {
+        let of = route.pool();
+        let is_own = ptr::eq(of, pool);
+        let raw = if is_own { handle.stream() } else { handle.stream_of(of.device()) };
+        let on = match route {
+            Route::Known(_, stream) if is_own => On::Stream(stream),
+            _ => On::Raw(&raw),
+        };
+        pool.core.free_on(on, block)
+    })?;
+    thread::with_counts(pool, |counts| pool.ledger.took(counts, freed.size_bytes()));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! A device's pool, and the streams that it knows.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,9 @@ use crate::code::{Code, Result};
 use crate::handle::StreamHandle;
 use crate::ledger::Ledger;
 use crate::stats::poolStats;
+
+/// By then a fence has passed that no work is queued before.
+const PASSES: Duration = Duration::from_micros(50);
 
 /// One device's.
 pub(crate) struct DevicePool {
@@ -27,10 +31,10 @@ pub(crate) struct DevicePool {
 
 /// A stream that the pool knows.
 #[derive(Clone, Copy)]
-struct Known {
-    stream: StreamId,
+pub(crate) struct Known {
+    pub(crate) stream: StreamId,
     /// The driver's number for it, where the driver has them.
-    id: Option<u64>,
+    pub(crate) number: Option<u64>,
 }
 
 impl DevicePool {
@@ -66,13 +70,13 @@ impl DevicePool {
 
     /// A stream of this device's primary context, as the pool knows it from the first time on. If its
     /// handle was another's, which was destroyed without a word, that one is forgotten.
-    pub(crate) fn adopt(&self, handle: StreamHandle) -> Result<StreamId> {
+    pub(crate) fn adopt(&self, handle: StreamHandle) -> Result<Known> {
         let mut raw = handle.stream();
-        let id = self.id_of(handle)?;
+        let number = self.number_of(handle)?;
         let known = self.streams().get(&handle).copied();
         if let Some(known) = known {
-            if known.id == id {
-                return Ok(known.stream);
+            if known.number == number {
+                return Ok(known);
             }
             match self.core.forget_stream(known.stream) {
                 // Another thread noticed it, too.
@@ -80,8 +84,8 @@ impl DevicePool {
                 Err(error) => return Err(self.code(error)),
             }
         }
-        if let Some(id) = id {
-            raw = raw.identified(id);
+        if let Some(number) = number {
+            raw = raw.identified(number);
         }
         // SAFETY: the program has promised to say so before it ends. If it does not, a handle that is
         // another stream's by then is noticed by its number.
@@ -90,12 +94,13 @@ impl DevicePool {
             Err(PoolError::KnownStream(stream)) => stream,
             adopted => adopted.map_err(|error| self.code(error))?,
         };
-        self.streams().insert(handle, Known { stream, id });
-        Ok(stream)
+        let known = Known { stream, number };
+        self.streams().insert(handle, known);
+        Ok(known)
     }
 
     /// The number of a stream. The legacy default stream has no other that has its handle.
-    fn id_of(&self, handle: StreamHandle) -> Result<Option<u64>> {
+    fn number_of(&self, handle: StreamHandle) -> Result<Option<u64>> {
         if handle.is_default() || !self.driver.has_stream_ids() {
             return Ok(None);
         }
@@ -118,6 +123,13 @@ impl DevicePool {
         Ok(true)
     }
 
+    /// Whether a handle still is of the stream that it was adopted as.
+    pub(crate) fn is_still(&self, handle: StreamHandle, number: Option<u64>) -> Result<bool> {
+        // SAFETY: the program names it in a call, so it is there.
+        let now = unsafe { self.driver.stream_number(handle.raw()) }?;
+        Ok(now == number)
+    }
+
     /// Refuses a stream in a capture that nobody announced.
     pub(crate) fn check_capture(&self, handle: StreamHandle) -> Result<()> {
         if self.core.is_capturing() || self.device().capture_id(&handle.stream())?.is_none() {
@@ -138,7 +150,13 @@ impl DevicePool {
     }
 
     pub(crate) fn trim(&self, keep_bytes: u64) -> Result<()> {
-        self.core.trim(keep_bytes).map_err(|error| self.code(error))?;
+        let trim = || self.core.trim(keep_bytes).map_err(|error| self.code(error));
+        if trim()?.pending_bytes > 0 {
+            // Fences that were recorded just now pass a moment later, if nothing else is queued before
+            // them: of an idle device all goes back at one call. Nothing that runs is waited for.
+            std::thread::sleep(PASSES);
+            trim()?;
+        }
         self.trims.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

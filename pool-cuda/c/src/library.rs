@@ -4,8 +4,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use pool_core::{Handle, StreamId};
-use pool_cuda::Driver;
+use pool_core::{Handle, PoolError, StreamId};
+use pool_cuda::{CudaError, Driver};
 
 use crate::code::{Code, Result};
 use crate::device::DevicePool;
@@ -146,11 +146,35 @@ impl Library {
             return Ok(Route::PerThread(self.current()?));
         }
         let pool = if handle.is_default() { self.current()? } else { self.pool_of(handle)? };
-        let stream = pool.adopt(handle)?;
+        let known = pool.adopt(handle)?;
         if !handle.is_default() || self.is_single() {
-            thread::remember(handle, pool, stream);
+            thread::remember(handle, pool, known);
         }
-        Ok(Route::Known(pool, stream))
+        Ok(Route::Known(pool, known.stream))
+    }
+
+    /// Does something on a stream that is in no capture which nobody announced. What this thread has seen
+    /// of the handle counts if it still is that stream's.
+    pub(crate) fn on<R>(
+        &'static self,
+        handle: StreamHandle,
+        work: impl Fn(Route) -> core::result::Result<R, PoolError<CudaError>>,
+    ) -> Result<R> {
+        if !handle.is_default()
+            && let Some(seen) = thread::seen(handle)
+            // Without a current context the driver may not answer.
+            && matches!(seen.pool.is_still(handle, seen.number), Ok(true))
+        {
+            seen.pool.check_capture(handle)?;
+            match work(Route::Known(seen.pool, seen.stream)) {
+                // The pool has let go of it meanwhile.
+                Err(PoolError::UnknownStream(_)) => {}
+                done => return done.map_err(|error| seen.pool.code(error)),
+            }
+        }
+        let route = self.route(handle)?;
+        route.pool().check_capture(handle)?;
+        work(route).map_err(|error| route.pool().code(error))
     }
 
     /// The pool of the current context; where none is, of the first device, as the runtime would.

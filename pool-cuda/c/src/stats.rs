@@ -2,7 +2,6 @@
 
 /// A device's figures, as the header has them.
 #[expect(non_snake_case, reason = "C's names")]
-#[expect(non_camel_case_types, reason = "C's name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct poolStats {

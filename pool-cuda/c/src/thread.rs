@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pool_core::StreamId;
 
-use crate::device::DevicePool;
+use crate::device::{DevicePool, Known};
 use crate::handle::StreamHandle;
 use crate::ledger::Counts;
 
@@ -23,6 +23,8 @@ pub(crate) struct Seen {
     handle: StreamHandle,
     pub(crate) pool: &'static DevicePool,
     pub(crate) stream: StreamId,
+    /// The driver's number of the stream, where it has one.
+    pub(crate) number: Option<u64>,
     counts: *const Counts,
 }
 
@@ -105,10 +107,11 @@ pub(crate) fn seen(handle: StreamHandle) -> Option<Seen> {
 }
 
 /// Remembers what a handle means.
-pub(crate) fn remember(handle: StreamHandle, pool: &'static DevicePool, stream: StreamId) {
+pub(crate) fn remember(handle: StreamHandle, pool: &'static DevicePool, known: Known) {
     let Some(thread) = this() else { return };
     let Some(counts) = thread.counts(pool) else { return };
     let counts = Arc::as_ptr(&counts);
+    let Known { stream, number } = known;
     let is_free = |place: &usize| {
         let seen = thread.seen[*place].get();
         seen.is_none_or(|seen| seen.handle == handle)
@@ -116,7 +119,7 @@ pub(crate) fn remember(handle: StreamHandle, pool: &'static DevicePool, stream: 
     // The last that came goes first.
     let place = places(handle).find(is_free).or_else(|| places(handle).next());
     if let Some(place) = place {
-        thread.seen[place].set(Some(Seen { handle, pool, stream, counts }));
+        thread.seen[place].set(Some(Seen { handle, pool, stream, number, counts }));
     }
 }
 

@@ -1,0 +1,112 @@
+//! Limits, what goes back, and the figures.
+
+use pool_cuda_c::{poolResetPeaks, poolSetLimit, poolTrim};
+
+use crate::bed::*;
+
+#[test]
+fn a_limit_holds_from_the_first_byte_on() {
+    let bed = Bed::new();
+    let stream = bed.stream();
+    assert_eq!(poolSetLimit(0, 10 * MIB), SUCCESS);
+    assert_eq!(stats(0).limitBytes, 10 * MIB);
+    assert_eq!(try_malloc(11 * MIB, stream), Err(MEMORY));
+    let block = malloc(9 * MIB, stream);
+    assert_eq!(try_malloc(2 * MIB, stream), Err(MEMORY));
+    let full = stats(0);
+    assert!(full.peakReservedBytes <= 10 * MIB, "{full:?}");
+    assert_eq!((full.allocations, full.liveBytes), (1, 9 * MIB));
+    assert_eq!(poolSetLimit(0, 0), SUCCESS);
+    assert_eq!(stats(0).limitBytes, 0);
+    let more = malloc(20 * MIB, stream);
+    free(block, stream);
+    free(more, stream);
+    bed.go();
+    // What is idle above the new one goes back, once it is seen to be.
+    for _ in 0..3 {
+        assert_eq!(poolSetLimit(0, MIB), SUCCESS);
+        bed.go();
+    }
+    assert_eq!(stats(0).reservedBytes, 0);
+}
+
+#[test]
+fn what_is_idle_goes_back_and_what_is_kept_stays() {
+    let bed = Bed::new();
+    let stream = bed.stream();
+    let kept = malloc(MIB, stream);
+    let large = malloc(100 * MIB, stream);
+    write(large, 100 * MIB, stream);
+    free(large, stream);
+    let before = stats(0);
+    // Its work has not run: nobody waits for that.
+    assert_eq!(poolTrim(0, 0), SUCCESS);
+    assert_eq!(stats(0).reservedBytes, before.reservedBytes);
+    bed.go();
+    assert_eq!(poolTrim(0, before.reservedBytes), SUCCESS);
+    assert_eq!(stats(0).reservedBytes, before.reservedBytes, "so much was to be kept");
+    bed.trim_all();
+    let after = stats(0);
+    assert!(after.reservedBytes < 100 * MIB && after.reservedBytes >= MIB, "{after:?}");
+    assert_eq!((before.trims, after.trims), (0, 5));
+    assert_eq!(after.peakReservedBytes, before.reservedBytes);
+    free(kept, stream);
+    bed.go();
+    bed.trim_all();
+    assert_eq!(stats(0).reservedBytes, 0);
+    assert_eq!(bed.simulation.balance().bytes, 0);
+}
+
+#[test]
+fn peaks_are_what_was_there_at_once_and_begin_anew() {
+    let bed = Bed::new();
+    let stream = bed.stream();
+    let mut live: Vec<(*mut core::ffi::c_void, usize)> = Vec::new();
+    let (mut sum, mut peak) = (0, 0);
+    let mut random = fastrand::Rng::with_seed(3);
+    for round in 0..2000 {
+        if random.bool() && !live.is_empty() {
+            let (block, bytes) = live.swap_remove(random.usize(..live.len()));
+            free(block, stream);
+            sum -= bytes;
+        } else {
+            let before = stats(0).liveBytes;
+            let block = malloc(random.usize(1..3 * MIB), stream);
+            let bytes = stats(0).liveBytes - before;
+            live.push((block, bytes));
+            sum += bytes;
+            peak = peak.max(sum);
+        }
+        let now = stats(0);
+        assert_eq!((now.liveBytes, now.peakLiveBytes), (sum, peak));
+        assert!(now.liveBytes + now.deferredBytes <= now.reservedBytes);
+        assert!(now.reservedBytes <= now.peakReservedBytes);
+        if round % 300 == 299 {
+            assert_eq!(poolResetPeaks(0), SUCCESS);
+            peak = sum;
+            let reset = stats(0);
+            assert_eq!((reset.peakLiveBytes, reset.peakReservedBytes), (sum, reset.reservedBytes));
+        }
+    }
+    let end = stats(0);
+    assert_eq!(end.allocations - end.frees, live.len() as u64);
+    assert!(end.growths > 0 && end.hits > 0 && end.hits <= end.allocations, "{end:?}");
+    for (block, _) in live {
+        free(block, stream);
+    }
+    bed.go();
+}
+
+#[test]
+fn what_waits_for_work_is_deferred() {
+    let bed = Bed::new();
+    let (one, other) = (bed.stream(), bed.stream());
+    let block = malloc(MIB, one);
+    write(block, MIB, one);
+    free(block, other);
+    let deferred = stats(0);
+    assert_eq!((deferred.liveBytes, deferred.deferredBytes), (0, MIB));
+    bed.go();
+    bed.trim_all();
+    assert_eq!(stats(0).deferredBytes, 0);
+}
