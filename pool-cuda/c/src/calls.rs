@@ -1,8 +1,9 @@
 //! The functions.
 
 use core::ffi::{c_int, c_void};
+use core::panic::AssertUnwindSafe;
 use core::ptr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
 use pool_core::{GraphId, On};
 use pool_cuda::CudaStream;
@@ -20,7 +21,7 @@ fn guarded(work: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// A program's pointer to the device's memory.
-#[inline(always)]
+#[inline]
 fn pointer(address: u64) -> *mut c_void {
     // Nothing of the host is behind it.
     ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0))
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn poolMallocAsync(
 }
 
 /// What the own memory of a stream that this thread has seen serves, with no call of the driver.
-#[inline(always)]
+#[inline]
 fn hit(handle: StreamHandle, size: usize) -> Option<u64> {
     let seen = thread::seen(handle).filter(|_| size > 0)?;
     let core = &seen.pool.core;

@@ -14,7 +14,7 @@ impl StreamHandle {
     /// The default stream of the calling thread in the current context.
     pub(crate) const PER_THREAD: Self = Self(2);
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of(raw: *mut c_void) -> Self {
         Self(raw.expose_provenance().max(Self::LEGACY.0))
     }
@@ -40,7 +40,8 @@ impl StreamHandle {
 
     /// A number of so many bits, from all of the handle's: handles are addresses, alike in their
     /// lowest and highest bits.
-    #[inline(always)]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "few bits are left")]
     pub(crate) fn scattered(self, bits: u32) -> usize {
         // 2^64 over the golden ratio.
         let scattered = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -51,7 +51,7 @@ struct Seats {
 }
 
 /// Counts up what one thread at a time writes.
-#[inline(always)]
+#[inline]
 fn add(count: &AtomicU64, more: u64) {
     count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
 }
@@ -88,7 +88,7 @@ impl Ledger {
     }
 
     /// Counts a block that was given out.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn gave(&self, counts: &Counts, bytes: u64, is_hit: bool) {
         add(&counts.allocations, 1);
         add(&counts.hits, is_hit.into());
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// Counts a block that was freed.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn took(&self, counts: &Counts, bytes: u64) {
         add(&counts.frees, 1);
         add(&counts.freed_bytes, bytes);

@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// The thread's counts for the pool.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn counts(&self) -> &Counts {
         // SAFETY: one of the seats has them, as long as the thread remembers this.
         unsafe { &*self.counts }
@@ -90,14 +90,14 @@ fn make() -> *const Thread {
 }
 
 /// Where a handle may be.
-#[inline(always)]
+#[inline]
 fn places(handle: StreamHandle) -> impl Iterator<Item = usize> {
     let first = handle.scattered(PLACES.trailing_zeros());
     (0..WAYS).map(move |way| (first + way) % PLACES)
 }
 
 /// What a handle means, if this thread has seen it.
-#[inline(always)]
+#[inline]
 pub(crate) fn seen(handle: StreamHandle) -> Option<Seen> {
     // SAFETY: as in `this`.
     let thread = unsafe { FOUND.get().as_ref() }?;

@@ -85,6 +85,7 @@ impl Bed {
     }
 
     /// A stream of the current context, which is not ordered with the legacy one.
+    #[expect(clippy::unused_self, reason = "there is a driver as long as there is a bed")]
     pub(crate) fn stream(&self) -> Handle {
         let mut stream = null_mut();
         ok!(cuStreamCreate(&raw mut stream, 1));

@@ -70,7 +70,7 @@ fn of_many_frees_of_a_block_one_succeeds() {
     for round in 0..50 {
         let blocks: Vec<usize> = (0..64)
             .map(|number| {
-                malloc(256 << (number + round) % 14, without_provenance_mut(stream)).addr()
+                malloc(256 << ((number + round) % 14), without_provenance_mut(stream)).addr()
             })
             .collect();
         let freed: usize = std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! A program in C, compiled against the header and linked to the library, with a driver and without.
+//! A program in C, compiled against the header and linked to the library, the shared one and the static
+//! one, with a driver and without.
 //! The driver is the simulated one, as a shared library of the real one's name.
 
 use std::path::{Path, PathBuf};
@@ -30,19 +31,19 @@ fn libraries() -> [PathBuf; 2] {
     })
 }
 
-/// Compiles the program against the header; none where there is no compiler.
+/// Compiles the program against the header, with a library; none where there is no compiler.
 fn compile(library: &Path, folder: &Path) -> Option<PathBuf> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder.join("program");
+    let program = folder.join(library.extension().unwrap());
     let mut command = Command::new(&compiler);
     command
         .args(["-std=c11", "-Wall", "-Wextra", "-Wno-pedantic", "-Werror", "-I"])
         .arg(here.join("include"))
         .arg(here.join("tests/program/program.c"))
-        .args(["-ldl", "-lpthread", "-o"])
-        .arg(&program)
-        .arg(library);
+        .arg(library)
+        .args(["-ldl", "-lpthread", "-lm", "-lgcc_s", "-o"])
+        .arg(&program);
     match command.status() {
         Ok(status) => assert!(status.success()),
         Err(error) => {
@@ -65,18 +66,19 @@ fn run(program: &Path, paths: &[&Path]) -> String {
 fn a_program_in_c_runs_with_a_driver_and_without() {
     let [library, driver] = libraries();
     let folder = TempDir::new().unwrap();
-    let Some(program) = compile(&library, folder.path()) else { return };
-    let beside = library.parent().unwrap();
-
     let drivers = folder.path().join("driver");
     std::fs::create_dir(&drivers).unwrap();
     std::os::unix::fs::symlink(&driver, drivers.join("libcuda.so.1")).unwrap();
-    for _ in 0..10 {
-        assert_eq!(run(&program, &[&drivers, beside]), "all is well\n");
+    let beside = library.parent().unwrap();
+    for library in [library.clone(), library.with_extension("a")] {
+        let Some(program) = compile(&library, folder.path()) else { return };
+        for _ in 0..5 {
+            assert_eq!(run(&program, &[&drivers, beside]), "all is well\n");
+        }
+        if pool_cuda::Driver::system().is_ok() {
+            println!("there is a driver here, so nothing is run without one");
+            continue;
+        }
+        assert_eq!(run(&program, &[beside]), "no driver\n");
     }
-    if pool_cuda::Driver::system().is_ok() {
-        println!("there is a driver here, so nothing is run without one");
-        return;
-    }
-    assert_eq!(run(&program, &[beside]), "no driver\n");
 }
