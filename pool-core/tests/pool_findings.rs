@@ -276,3 +276,36 @@ fn a_stream_that_is_being_made_has_nothing_of_others() {
         end(&device, pool);
     }
 }
+
+#[test]
+fn what_a_device_refused_is_in_no_peak() {
+    let (device, pool) = pool(PoolConfig::new().arena_bytes(MIB));
+    device.fail_next(Call::Allocate, 1);
+    assert!(pool.allocate(16 * MIB).is_err());
+    assert_eq!(pool.stats().peak_reserved_bytes, 0);
+    let block = pool.allocate(MIB).unwrap();
+    assert_eq!(pool.stats().peak_reserved_bytes, pool.stats().reserved_bytes);
+    pool.free(block.handle()).unwrap();
+    end(&device, pool);
+}
+
+#[test]
+fn a_lower_limit_takes_the_last_idle_arena_too() {
+    let apart = SimConfig::new().pacing(Pacing::Idle).without(Capabilities::EXTEND);
+    let device = SimDevice::new(apart);
+    let pool = Pool::new(device.clone(), PoolConfig::new().arena_bytes(4 * MIB)).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let blocks = [2, 6].map(|size| pool.allocate_on(stream, size * MIB).unwrap());
+    for block in blocks {
+        pool.free_on(stream, block.handle()).unwrap();
+    }
+    assert!(pool.stats().arenas > 1);
+    for _ in 0..2 {
+        // Their memory waits for a fence, which passes with the next work.
+        pool.set_limit(Some(MIB)).unwrap();
+        device.run_all();
+    }
+    assert_eq!(pool.stats().reserved_bytes, 0);
+    assert_eq!(pool.stats().limit_bytes, Some(MIB));
+    end(&device, pool);
+}

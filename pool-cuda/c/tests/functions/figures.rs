@@ -1,5 +1,7 @@
 //! Limits, what goes back, and the figures.
 
+use core::ptr::{null_mut, without_provenance_mut};
+
 use pool_cuda_c::{poolResetPeaks, poolSetLimit, poolTrim};
 
 use crate::bed::*;
@@ -61,8 +63,13 @@ fn what_is_idle_goes_back_and_what_is_kept_stays() {
 fn peaks_are_what_was_there_at_once_and_begin_anew() {
     let bed = Bed::new();
     let stream = bed.stream();
+    // They are exact again once another thread has ended.
+    let shared = stream.addr();
+    std::thread::scope(|scope| {
+        scope.spawn(|| free(malloc(MIB, null_mut()), without_provenance_mut(shared)));
+    });
     let mut live: Vec<(*mut core::ffi::c_void, usize)> = Vec::new();
-    let (mut sum, mut peak) = (0, 0);
+    let (mut sum, mut peak) = (0, MIB);
     let mut random = fastrand::Rng::with_seed(3);
     for round in 0..2000 {
         if random.bool() && !live.is_empty() {

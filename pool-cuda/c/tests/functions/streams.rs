@@ -129,6 +129,24 @@ fn a_handle_that_is_anothers_by_now_is_noticed_by_its_number() {
 }
 
 #[test]
+fn the_same_thread_notices_it_when_its_own_memory_is_not_enough() {
+    let bed = Bed::new();
+    let old = bed.stream();
+    let block = malloc(40 * MIB, old);
+    write(block, 40 * MIB, old);
+    free(block, old);
+    ok!(cuStreamDestroy_v2(old));
+    let new = bed.stream();
+    assert_eq!(new, old);
+    for size in [100 * MIB, 40 * MIB, MIB] {
+        let next = malloc(size, new);
+        write(next, size, new);
+    }
+    bed.go();
+    bed.assert_clean();
+}
+
+#[test]
 fn another_thread_notices_it_at_its_first_call() {
     let mut bed = Bed::new();
     let context = bed.enter(0).addr();

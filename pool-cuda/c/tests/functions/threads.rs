@@ -45,7 +45,7 @@ fn blocks_that_other_threads_free_are_counted_once() {
                 }
                 drop(sender);
                 // The others may still send.
-                while let Ok(other) = receiver.recv_timeout(std::time::Duration::from_millis(50)) {
+                while let Ok(other) = receiver.recv_timeout(core::time::Duration::from_millis(50)) {
                     free(without_provenance_mut(other), stream);
                 }
             });
