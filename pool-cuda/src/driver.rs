@@ -9,7 +9,9 @@ use libloading::Library;
 use crate::device::{Context, ordinal_of};
 use crate::error::CudaError;
 use crate::process;
-use crate::sys::{CAPTURE_MODE_RELAXED, Functions, RawContext, RawDevice, RawStream};
+use crate::sys::{
+    CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, Functions, RawContext, RawDevice, RawStream,
+};
 
 /// The name under which the driver is installed.
 const LIBRARY: &str = "libcuda.so.1";
@@ -223,6 +225,43 @@ impl Driver {
         // SAFETY: the pointer is to a local, and the stream is there, by the caller's promise.
         let asked = unsafe { self.functions.stream_id(RawStream(stream), &raw mut number) };
         Ok(asked.transpose()?.map(|()| number))
+    }
+
+    /// The number of the capture that a stream is in, if it is in one. As
+    /// [`stream_number`](Self::stream_number) it looks at no context.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`].
+    ///
+    /// # Safety
+    ///
+    /// As [`stream_number`](Self::stream_number).
+    pub unsafe fn capture_number(&self, stream: *mut c_void) -> Result<Option<u64>, CudaError> {
+        process::check()?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.capture_of(RawStream(stream)) }
+    }
+
+    /// The same, of any stream.
+    ///
+    /// # Safety
+    ///
+    /// The stream is there; for a default one its context is current.
+    pub(crate) unsafe fn capture_of(&self, stream: RawStream) -> Result<Option<u64>, CudaError> {
+        let (mut status, mut number) = (CAPTURE_STATUS_NONE, 0);
+        // SAFETY: two pointers are to locals, the others may be null.
+        unsafe {
+            self.functions.capture_info(
+                stream,
+                &raw mut status,
+                &raw mut number,
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+            )
+        }?;
+        Ok((status != CAPTURE_STATUS_NONE).then_some(number))
     }
 
     /// Whether streams have numbers that no other stream of their context has or had

@@ -8,7 +8,8 @@
  *
  * Each device has one pool, made at its first use, in its primary context: the one that the runtime uses.
  *
- * A hit, which is memory that was freed on the stream before, makes no call of the driver.
+ * A hit, which is memory that was freed on the stream before, makes no call of the driver; with several
+ * devices, on the legacy default stream, it asks which context is current.
  *
  * STREAMS. `stream` is a cudaStream_t (or CUstream) of a primary context: one that was created, 0 or
  * cudaStreamLegacy (1), the legacy default stream, or cudaStreamPerThread (2), the calling thread's own.
@@ -50,7 +51,7 @@ typedef struct poolStats {
     size_t limitBytes;        /* the most that may be taken; 0: as much as there is */
     uint64_t allocations;     /* blocks given out */
     uint64_t frees;           /* blocks freed */
-    uint64_t hits;            /* allocations that the stream's own memory served, with no call of the driver */
+    uint64_t hits;            /* allocations that the stream's own memory served at once */
     uint64_t growths;         /* times that more was taken from the device */
     uint64_t trims;           /* calls of poolTrim that succeeded */
 } poolStats;

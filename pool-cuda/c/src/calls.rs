@@ -11,7 +11,7 @@ use pool_cuda::CudaStream;
 use crate::code::{Code, Result};
 use crate::device::DevicePool;
 use crate::handle::StreamHandle;
-use crate::library::{Route, library};
+use crate::library::{Route, library, seen};
 use crate::stats::poolStats;
 use crate::thread;
 
@@ -56,10 +56,11 @@ pub unsafe extern "C" fn poolMallocAsync(
     })
 }
 
-/// What the own memory of a stream that this thread has seen serves, with no call of the driver.
+/// What the own memory of a stream that this thread has seen serves, with no call of the driver but to
+/// ask for the current context where the stream's name does not say which it is.
 #[inline]
 fn hit(handle: StreamHandle, size: usize) -> Option<u64> {
-    let seen = thread::seen(handle).filter(|_| size > 0)?;
+    let seen = seen(handle).filter(|_| size > 0)?;
     let core = &seen.pool.core;
     let size_bytes = size as u64;
     let found = core.hit_on(seen.stream, size_bytes);
@@ -77,18 +78,15 @@ fn allocate(handle: StreamHandle, size: usize) -> Result<u64> {
         return Ok(0);
     }
     let size_bytes = size as u64;
-    let (pool, block, is_hit) = library.on(handle, |route| {
-        let core = &route.pool().core;
-        let (own, block) = match route {
-            Route::Known(_, stream) => match core.own_on(stream, size_bytes) {
-                Some(block) => (true, block),
-                None => (false, core.allocate_on(stream, size_bytes)?),
-            },
-            Route::PerThread(_) => (false, core.allocate_on(&CudaStream::PER_THREAD, size_bytes)?),
+    let (pool, block) = library.on(handle, |route| {
+        let pool = route.pool();
+        let block = match route {
+            Route::Known(_, stream) => pool.core.allocate_on(stream, size_bytes),
+            Route::PerThread(_) => pool.core.allocate_on(&CudaStream::PER_THREAD, size_bytes),
         };
-        Ok((route.pool(), block, own))
+        Ok((pool, block?))
     })?;
-    thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), is_hit));
+    thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), false));
     Ok(pool.core.address(&block).unwrap_or_default())
 }
 
@@ -104,7 +102,7 @@ pub unsafe extern "C" fn poolFreeAsync(devPtr: *mut c_void, stream: *mut c_void)
         return 0;
     }
     let (handle, address) = (StreamHandle::of(stream), devPtr.addr() as u64);
-    if let Some(seen) = thread::seen(handle)
+    if let Some(seen) = seen(handle)
         && let Some(block) = seen.pool.core.block_at_address(address)
     {
         match seen.pool.core.free_own_on(seen.stream, block) {

@@ -24,6 +24,12 @@ impl StreamHandle {
         self.0 <= Self::PER_THREAD.0
     }
 
+    /// The name of a default stream among those of all contexts. A context's address has room for it,
+    /// and is no stream's.
+    pub(crate) fn in_context(self, context: *mut c_void) -> Self {
+        Self(self.0 | context.addr())
+    }
+
     pub(crate) fn raw(self) -> *mut c_void {
         core::ptr::with_exposed_provenance_mut(self.0)
     }

@@ -10,7 +10,7 @@ use pool_cuda::{CudaError, Driver};
 use crate::code::{Code, Result};
 use crate::device::DevicePool;
 use crate::handle::StreamHandle;
-use crate::thread;
+use crate::thread::{self, Seen};
 
 /// It lasts as long as the process: at its end the driver takes all back.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
@@ -48,6 +48,27 @@ pub(crate) fn library() -> Result<&'static Library> {
         return Ok(library);
     }
     start(Driver::system()?)
+}
+
+/// What this thread has seen of the handle: of the legacy default stream, where there are several devices,
+/// that of the current context.
+#[inline]
+pub(crate) fn seen(handle: StreamHandle) -> Option<Seen> {
+    thread::seen(handle).or_else(|| seen_here(handle))
+}
+
+fn seen_here(handle: StreamHandle) -> Option<Seen> {
+    if handle != StreamHandle::LEGACY {
+        return None;
+    }
+    // SAFETY: as in `library`.
+    let library = unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }?;
+    if library.is_single() {
+        return None;
+    }
+    // In a child that may not call the driver this is an error.
+    let context = library.driver.current_context().ok()?;
+    thread::seen(handle.in_context(context))
 }
 
 /// Starts on a driver, unless another thread has: then that one's is kept.
@@ -147,9 +168,10 @@ impl Library {
         }
         let pool = if handle.is_default() { self.current()? } else { self.pool_of(handle)? };
         let known = pool.adopt(handle)?;
-        if !handle.is_default() || self.is_single() {
-            thread::remember(handle, pool, known);
-        }
+        let is_same_everywhere = !handle.is_default() || self.is_single();
+        let seen_as =
+            if is_same_everywhere { handle } else { handle.in_context(pool.device().context()) };
+        thread::remember(seen_as, pool, known);
         Ok(Route::Known(pool, known.stream))
     }
 
@@ -165,7 +187,7 @@ impl Library {
             // Without a current context the driver may not answer.
             && matches!(seen.pool.is_still(handle, seen.number), Ok(true))
         {
-            seen.pool.check_capture(handle)?;
+            seen.pool.check_capture_still(handle)?;
             match work(Route::Known(seen.pool, seen.stream)) {
                 // The pool has let go of it meanwhile.
                 Err(PoolError::UnknownStream(_)) => {}

@@ -22,7 +22,7 @@ pub struct poolStats {
     pub allocations: u64,
     /// Blocks freed.
     pub frees: u64,
-    /// Of the allocations, those that the stream's own memory served, with no call of the driver.
+    /// Of the allocations, those that the stream's own memory served at once.
     pub hits: u64,
     /// Times that more was taken from the device.
     pub growths: u64,

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::{CudaDevice, CudaFence, CudaRange, CudaStream};
 use crate::error::CudaError;
 use crate::process;
-use crate::sys::{CAPTURE_STATUS_NONE, NOT_READY, RawStream, STREAM_NON_BLOCKING};
+use crate::sys::{NOT_READY, RawStream, STREAM_NON_BLOCKING};
 
 /// What the trait's calls give.
 type Result<T> = core::result::Result<T, Failure<CudaError>>;
@@ -265,21 +265,8 @@ impl Device for CudaDevice {
     }
 
     fn capture_id(&self, stream: &CudaStream) -> Result<Option<u64>> {
-        self.with_stream(stream, |of, raw| {
-            let (mut status, mut id) = (CAPTURE_STATUS_NONE, 0);
-            // SAFETY: two pointers are to locals, the others may be null.
-            unsafe {
-                of.driver().functions.capture_info(
-                    raw,
-                    &raw mut status,
-                    &raw mut id,
-                    core::ptr::null_mut(),
-                    core::ptr::null_mut(),
-                    core::ptr::null_mut(),
-                )
-            }?;
-            Ok((status != CAPTURE_STATUS_NONE).then_some(id))
-        })
+        // SAFETY: the stream is alive, and its context current.
+        self.with_stream(stream, |of, raw| unsafe { of.driver().capture_of(raw) })
     }
 
     fn copy(

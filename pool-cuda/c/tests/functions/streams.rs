@@ -41,6 +41,24 @@ fn on_one_device_a_hit_on_the_default_stream_asks_nobody() {
 }
 
 #[test]
+fn on_several_devices_a_hit_on_the_default_stream_asks_for_the_context_alone() {
+    let mut bed = Bed::new();
+    for device in [1, 0, 1] {
+        bed.enter(device);
+        free(malloc(5000, null_mut()), null_mut());
+        let before = (stats(device).allocations, bed.simulation.count("cuCtxGetCurrent"));
+        let calls = bed.calls(|| {
+            for stream in legacy() {
+                free(malloc(5000, stream), stream);
+            }
+        });
+        let after = (stats(device).allocations, bed.simulation.count("cuCtxGetCurrent"));
+        assert_eq!((calls, after.1 - before.1), (4, 4));
+        assert_eq!(after.0 - before.0, 2);
+    }
+}
+
+#[test]
 fn each_thread_has_a_default_stream_of_its_own() {
     let mut bed = Bed::new();
     let context = bed.enter(0).addr();
