@@ -137,6 +137,11 @@ impl Drop for Bed {
     }
 }
 
+/// Does something on a thread of its own, which has ended wholly when this returns.
+pub(crate) fn on_a_thread(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+}
+
 /// Asks for memory; the code if it is refused, and then the pointer is as it was.
 pub(crate) fn try_malloc(size: usize, stream: Handle) -> Result<*mut c_void, c_int> {
     let untouched = core::ptr::without_provenance_mut(0xdead);

@@ -51,7 +51,7 @@ fn part() {
 fn with_threads(stream: usize, work: impl FnOnce()) {
     let stop = core::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        let job = || {
             scope.spawn(|| {
                 let stream = core::ptr::without_provenance_mut(stream);
                 let mut random = fastrand::Rng::new();
@@ -59,10 +59,13 @@ fn with_threads(stream: usize, work: impl FnOnce()) {
                     free(malloc(random.usize(1..3 * MIB), stream), stream);
                     stats(0);
                 }
-            });
-        }
+            })
+        };
+        let jobs = [job(), job()];
         work();
         stop.store(true, core::sync::atomic::Ordering::Relaxed);
+        // Wholly, which the scope does not wait for.
+        jobs.into_iter().for_each(|job| job.join().unwrap());
     });
 }
 

@@ -62,14 +62,12 @@ fn a_block_is_freed_on_a_stream_of_another_device() {
 fn a_thread_without_a_context_is_on_the_first_device_and_stays_without() {
     let bed = Bed::new();
     let stream = bed.stream().addr();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for stream in [null_mut(), core::ptr::without_provenance_mut(stream), per_thread()] {
-                let block = malloc(MIB, stream);
-                free(block, stream);
-                assert_eq!(current(), null_mut());
-            }
-        });
+    on_a_thread(|| {
+        for stream in [null_mut(), core::ptr::without_provenance_mut(stream), per_thread()] {
+            let block = malloc(MIB, stream);
+            free(block, stream);
+            assert_eq!(current(), null_mut());
+        }
     });
     assert_eq!((stats(0).frees, stats(1).frees), (3, 0));
 }

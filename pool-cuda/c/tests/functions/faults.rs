@@ -18,7 +18,7 @@ use crate::bed::*;
 
 #[test]
 fn p009_a_second_free_and_a_foreign_one_are_errors_that_change_nothing() {
-    let bed = Bed::new();
+    let bed = Bed::single();
     let stream = bed.stream();
     for size in [512, MIB, 40 * MIB] {
         let block = malloc(size, stream);

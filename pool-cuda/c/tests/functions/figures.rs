@@ -65,9 +65,7 @@ fn peaks_are_what_was_there_at_once_and_begin_anew() {
     let stream = bed.stream();
     // They are exact again once another thread has ended.
     let shared = stream.addr();
-    std::thread::scope(|scope| {
-        scope.spawn(|| free(malloc(MIB, null_mut()), without_provenance_mut(shared)));
-    });
+    on_a_thread(|| free(malloc(MIB, null_mut()), without_provenance_mut(shared)));
     let mut live: Vec<(*mut core::ffi::c_void, usize)> = Vec::new();
     let (mut sum, mut peak) = (0, MIB);
     let mut random = fastrand::Rng::with_seed(3);

@@ -66,15 +66,13 @@ fn each_thread_has_a_default_stream_of_its_own() {
     write(block, MIB, per_thread());
     free(block, per_thread());
     // It may get the same memory, and then waits for this thread's work.
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            ok!(cuCtxSetCurrent(core::ptr::without_provenance_mut(context)));
-            for _ in 0..3 {
-                let block = malloc(MIB, per_thread());
-                write(block, MIB, per_thread());
-                free(block, per_thread());
-            }
-        });
+    on_a_thread(|| {
+        ok!(cuCtxSetCurrent(core::ptr::without_provenance_mut(context)));
+        for _ in 0..3 {
+            let block = malloc(MIB, per_thread());
+            write(block, MIB, per_thread());
+            free(block, per_thread());
+        }
     });
     bed.go();
     assert_eq!(stats(0).allocations, 4);
@@ -175,14 +173,12 @@ fn another_thread_notices_it_at_its_first_call() {
     ok!(cuStreamDestroy_v2(old));
     let new = bed.stream().addr();
     assert_eq!(new, old.addr());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            ok!(cuCtxSetCurrent(core::ptr::without_provenance_mut(context)));
-            let new: Handle = core::ptr::without_provenance_mut(new);
-            let next = malloc(MIB, new);
-            write(next, MIB, new);
-            free(next, new);
-        });
+    on_a_thread(|| {
+        ok!(cuCtxSetCurrent(core::ptr::without_provenance_mut(context)));
+        let new: Handle = core::ptr::without_provenance_mut(new);
+        let next = malloc(MIB, new);
+        write(next, MIB, new);
+        free(next, new);
     });
     // This thread remembers the old stream, which the pool has let go of.
     let next = malloc(MIB, old);

@@ -25,10 +25,11 @@ fn blocks_that_other_threads_free_are_counted_once() {
     let streams: Vec<_> = (0..THREADS).map(|_| bed.stream().addr()).collect();
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     std::thread::scope(|scope| {
+        let mut jobs = Vec::new();
         for (number, receiver) in receivers.into_iter().enumerate() {
             let sender = senders[(number + 1) % THREADS].clone();
             let stream = streams[number];
-            scope.spawn(move || {
+            jobs.push(scope.spawn(move || {
                 ok!(cuCtxSetCurrent(without_provenance_mut(context)));
                 let stream: *mut c_void = without_provenance_mut(stream);
                 let mut random = fastrand::Rng::with_seed(number as u64);
@@ -48,8 +49,10 @@ fn blocks_that_other_threads_free_are_counted_once() {
                 while let Ok(other) = receiver.recv_timeout(core::time::Duration::from_millis(50)) {
                     free(without_provenance_mut(other), stream);
                 }
-            });
+            }));
         }
+        // Wholly, which the scope does not wait for.
+        jobs.into_iter().for_each(|job| job.join().unwrap());
     });
     drop(senders);
     bed.go();
