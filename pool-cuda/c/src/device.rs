@@ -133,22 +133,17 @@ impl DevicePool {
 
     /// Refuses a stream in a capture that nobody announced. In an announced one the pool looks by itself.
     pub(crate) fn check_capture(&self, handle: StreamHandle) -> Result<()> {
-        let is_known = self.core.is_capturing();
-        if is_known || self.device().capture_id(&handle.stream())?.is_none() {
-            return Ok(());
-        }
-        Err(Code::CAPTURE)
+        self.check_capture_by(|| Ok(self.device().capture_id(&handle.stream())?))
     }
 
     /// The same of a stream that [is still](Self::is_still) what it was, at less cost.
     pub(crate) fn check_capture_still(&self, handle: StreamHandle) -> Result<()> {
-        // SAFETY: as above.
-        if self.core.is_capturing()
-            || unsafe { self.driver.capture_number(handle.raw()) }?.is_none()
-        {
-            return Ok(());
-        }
-        Err(Code::CAPTURE)
+        // SAFETY: the program names it in a call, so it is there.
+        self.check_capture_by(|| Ok(unsafe { self.driver.capture_number(handle.raw()) }?))
+    }
+
+    fn check_capture_by(&self, ask: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
+        if self.core.is_capturing() || ask()?.is_none() { Ok(()) } else { Err(Code::CAPTURE) }
     }
 
     pub(crate) fn set_limit(&self, limit_bytes: Option<u64>) -> Result<()> {
