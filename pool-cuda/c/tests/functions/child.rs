@@ -65,7 +65,9 @@ fn with_threads(stream: usize, work: impl FnOnce()) {
         work();
         stop.store(true, core::sync::atomic::Ordering::Relaxed);
         // Wholly, which the scope does not wait for.
-        jobs.into_iter().for_each(|job| job.join().unwrap());
+        for job in jobs {
+            job.join().unwrap();
+        }
     });
 }
 
