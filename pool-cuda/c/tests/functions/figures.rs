@@ -3,6 +3,7 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use pool_cuda_c::{poolResetPeaks, poolSetLimit, poolTrim};
+use pool_mock_driver::Handle;
 
 use crate::bed::*;
 
@@ -30,6 +31,48 @@ fn a_limit_holds_from_the_first_byte_on() {
         bed.go();
     }
     assert_eq!(stats(0).reservedBytes, 0);
+}
+
+/// As a program does that looks for the least memory it can run in.
+#[test]
+fn each_limit_of_many_is_kept_by_the_drivers_own_count() {
+    let bed = Bed::new();
+    let streams = [bed.stream(), bed.stream(), null_mut()];
+    let mut refused = 0;
+    for limit in [96, 48, 72, 40, 44, 42].map(|mib| mib * MIB - 256) {
+        bed.go();
+        bed.trim_all();
+        assert_eq!(poolSetLimit(0, limit), SUCCESS);
+        assert_eq!(poolResetPeaks(0), SUCCESS);
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut live: Vec<(*mut core::ffi::c_void, Handle)> = Vec::new();
+        for _ in 0..300 {
+            let stream = streams[random.usize(..3)];
+            if live.len() > 10 || (random.u8(..3) == 0 && !live.is_empty()) {
+                let (block, stream) = live.swap_remove(random.usize(..live.len()));
+                free(block, stream);
+                continue;
+            }
+            match try_malloc(random.usize(1..8 * MIB), stream) {
+                Ok(block) => {
+                    write(block, 256, stream);
+                    live.push((block, stream));
+                }
+                Err(code) => {
+                    assert_eq!(code, MEMORY);
+                    refused += 1;
+                }
+            }
+            let figures = stats(0);
+            assert!(figures.peakReservedBytes <= limit, "{limit}: {figures:?}");
+            assert_eq!(bed.simulation.balance().bytes, figures.reservedBytes as u64);
+        }
+        for (block, stream) in live {
+            free(block, stream);
+        }
+    }
+    assert!(refused > 0, "no limit was reached");
+    bed.go();
 }
 
 #[test]
