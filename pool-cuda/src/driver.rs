@@ -209,8 +209,9 @@ impl Driver {
         Ok(context.0)
     }
 
-    /// The number of a stream; `None` where [streams have none](Self::has_stream_ids). Of all questions the
-    /// one that costs least, as no context is looked at: one has to be current, whichever.
+    /// The number of a stream; `None` where [streams have none](Self::has_stream_ids), and of one that is
+    /// captured, as to ask for it would break the capture. No context is looked at: one has to be current,
+    /// whichever.
     ///
     /// # Errors
     ///
@@ -221,9 +222,23 @@ impl Driver {
     /// The handle is of a stream that is there until this returns, and no default one.
     pub unsafe fn stream_number(&self, stream: *mut c_void) -> Result<Option<u64>, CudaError> {
         process::check()?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.number_of(RawStream(stream)) }
+    }
+
+    /// The same.
+    ///
+    /// # Safety
+    ///
+    /// As [`stream_number`](Self::stream_number).
+    pub(crate) unsafe fn number_of(&self, stream: RawStream) -> Result<Option<u64>, CudaError> {
+        // SAFETY: passed on to the caller.
+        if !self.has_stream_ids() || unsafe { self.capture_of(stream) }?.is_some() {
+            return Ok(None);
+        }
         let mut number = 0;
         // SAFETY: the pointer is to a local, and the stream is there, by the caller's promise.
-        let asked = unsafe { self.functions.stream_id(RawStream(stream), &raw mut number) };
+        let asked = unsafe { self.functions.stream_id(stream, &raw mut number) };
         Ok(asked.transpose()?.map(|()| number))
     }
 

@@ -75,7 +75,8 @@ impl DevicePool {
         let number = self.number_of(handle)?;
         let known = self.streams().get(&handle).copied();
         if let Some(known) = known {
-            if known.number == number {
+            // Of a captured one nothing is known: it is what it was.
+            if number.is_none_or(|number| known.number == Some(number)) {
                 return Ok(known);
             }
             match self.core.forget_stream(known.stream) {
@@ -99,12 +100,15 @@ impl DevicePool {
         Ok(known)
     }
 
-    /// The number of a stream. The legacy default stream has no other that has its handle.
+    /// The number of a stream, which is in no capture. The legacy default stream has no other that has
+    /// its handle.
     fn number_of(&self, handle: StreamHandle) -> Result<Option<u64>> {
-        if handle.is_default() || !self.driver.has_stream_ids() {
+        if handle.is_default() {
             return Ok(None);
         }
-        Ok(Some(self.device().stream_id(&handle.stream())?))
+        let _current = self.device().enter()?;
+        // SAFETY: the program names it in a call, so it is there.
+        Ok(unsafe { self.driver.stream_number(handle.raw()) }?)
     }
 
     /// Lets go of a stream that is about to be destroyed; false if the pool does not know it.
@@ -123,12 +127,12 @@ impl DevicePool {
         Ok(true)
     }
 
-    /// Whether a handle still is of the stream that it was adopted as. The driver may not answer where no
-    /// context is current.
+    /// Whether a handle still is of the stream that it was adopted as; a captured one is. The driver may
+    /// not answer where no context is current.
     pub(crate) fn is_still(&self, handle: StreamHandle, number: Option<u64>) -> Result<bool> {
         // SAFETY: the program names it in a call, so it is there.
         let now = unsafe { self.driver.stream_number(handle.raw()) }?;
-        Ok(now == number)
+        Ok(now.is_none_or(|now| number == Some(now)))
     }
 
     /// Refuses a stream in a capture that nobody announced. In an announced one the pool looks by itself.

@@ -72,18 +72,17 @@ impl CudaDevice {
         Ok(CudaFence { event, of })
     }
 
-    /// Whether a stream's handle is another's by now.
+    /// Whether a stream's handle is another's by now. A captured one is taken for what it was: it was
+    /// there when the capture was announced, and nobody can destroy it meanwhile.
     fn is_gone(
         &self,
         stream: &CudaStream,
         raw: RawStream,
     ) -> core::result::Result<bool, CudaError> {
         let Some(known) = stream.id() else { return Ok(false) };
-        let mut id = known;
-        // SAFETY: the pointer is to a local, and the handle is a stream's.
-        let asked = unsafe { self.driver().functions.stream_id(raw, &raw mut id) };
-        asked.unwrap_or(Ok(()))?;
-        Ok(id != known)
+        // SAFETY: the handle is a stream's, and no default one has a number.
+        let number = unsafe { self.driver().number_of(raw) }?;
+        Ok(number.is_some_and(|number| number != known))
     }
 
     /// A fence for all work of the context, which is current; none where the driver has none, once
