@@ -244,12 +244,12 @@ mod tests {
                 let first = random.u64(0..PAGES);
                 let part = pages(first, random.u64(1..=(PAGES - first).min(4)));
                 let inside = part.start as usize..part.end() as usize;
-                match random.u32(0..6) {
+                match random.u32(0..9) {
                     0 | 1 if model[inside.clone()].iter().all(|kind| *kind == PartKind::Bare) => {
                         range.back(part).unwrap();
                         model[inside].fill(PartKind::Free);
                     }
-                    2 if model[inside.clone()].iter().all(|kind| *kind == PartKind::Free) => {
+                    2 | 6 if model[inside.clone()].iter().all(|kind| *kind == PartKind::Free) => {
                         assert_eq!(range.make_bare(&[part]), [part]);
                         gone += 1;
                         model[inside].fill(PartKind::Bare);
@@ -263,7 +263,7 @@ mod tests {
                             blocks.push((block.handle(), stretch));
                         }
                     }
-                    5 if !blocks.is_empty() => {
+                    5 | 7 | 8 if !blocks.is_empty() => {
                         let (handle, stretch) = blocks.swap_remove(random.usize(0..blocks.len()));
                         range.free(handle).unwrap();
                         model[stretch.start as usize..stretch.end() as usize].fill(PartKind::Free);
