@@ -71,7 +71,7 @@ pub use handle::Handle;
 #[cfg(feature = "alloc")]
 pub(crate) use handle::{Generation, Slot};
 #[cfg(feature = "alloc")]
-pub(crate) use islands::Stretch;
+pub(crate) use islands::{Rest, Stretch};
 #[cfg(feature = "alloc")]
 pub(crate) use need::Need;
 pub use node::Node;

@@ -47,6 +47,7 @@ pub struct Node {
 const TWIN: u32 = 1 << 31;
 
 /// Set on a live node that stands for addresses that no memory is behind.
+#[cfg(feature = "alloc")]
 const BARE: u32 = 1 << 30;
 
 const STATE_SHIFT: u32 = 30;
