@@ -110,7 +110,7 @@ impl Paging {
 fn mapped_bytes(shared: &SharedBytes) -> Result<u64, CudaError> {
     let not = |reason| CudaError::NotShared { reason };
     let sizes = shared.parts.iter().map(|part| part.size_bytes);
-    let all = sizes.reduce(|sum, size| sum.saturating_add(size)).ok_or(not("nothing is shared"))?;
+    let all = sizes.reduce(u64::saturating_add).ok_or(not("nothing is shared"))?;
     let end = shared.offset_bytes.checked_add(shared.len_bytes);
     let is_inside = end.is_some_and(|end| end <= all) && shared.len_bytes > 0;
     if is_inside { Ok(all) } else { Err(not("the bytes are not in what is shared")) }
