@@ -15,6 +15,7 @@
 //! | [`stress`] | many threads, and many allocations |
 //! | `child` | what only another process can show: its end, and a fork |
 
+mod access;
 pub mod bed;
 mod buffers;
 mod captures;

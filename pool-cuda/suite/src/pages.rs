@@ -12,7 +12,7 @@ use crate::kernels::Kernels;
 use crate::raw::{CAPTURE_MODES, begin_capture, current_context, end_capture, is_busy, read};
 use crate::row::{Row, driver};
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, config, contents, mark_of};
+use crate::world::{World, assert_marked, config, contents, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     a_device_says_which_handles_it_maps,
@@ -22,13 +22,9 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     to_decommit_waits_for_nothing,
     pages_come_and_go_while_a_stream_is_captured,
     many_threads_map_in_one_range;
-    two:
-    a_peer_uses_what_was_mapped_before_and_what_comes_after,
-    a_peer_is_let_in_while_pages_come_and_go;
     simulated:
     a_row_is_opened_by_one_call,
     each_failed_call_leaves_no_pages_behind,
-    a_peer_that_is_refused_has_nothing,
 ];
 
 /// The size of the least page.
@@ -220,54 +216,6 @@ fn many_threads_map_in_one_range(world: &World) {
     assert_eq!(device.page_counts(), PageCounts::default());
 }
 
-fn a_peer_uses_what_was_mapped_before_and_what_comes_after(world: &World) {
-    let (first, second) = (world.device(0), world.device(1));
-    if !second.can_access(&first).unwrap() {
-        return;
-    }
-    let there = CudaPool::new(second.clone(), config()).unwrap();
-    let (kernels, guest) = (Kernels::load(&second), there.create_stream().unwrap());
-    let page = page(&first);
-    let mut row = Row::new(&first, 64 * page, &[page, 16 * page]).unwrap();
-    first.open_to(&second).unwrap();
-    first.open_to(&second).unwrap();
-    row.push(first.create_pages(page).unwrap());
-    let clone = first.clone();
-    let other = Row::new(&clone, 64 * page, &[page; 3]).unwrap();
-    for (row, places) in [(&row, 3), (&other, 3)] {
-        for place in 0..places {
-            kernels.mark_at(&guest, row.address(place), row.len(place), mark_of(place + 1));
-            guest.synchronize().unwrap();
-            assert_marked(&read(&first, row.address(place), 1000), mark_of(place + 1));
-        }
-    }
-}
-
-fn a_peer_is_let_in_while_pages_come_and_go(world: &World) {
-    for _ in 0..world.times(10, 50) {
-        let (first, second) = (world.device(0), world.device(1));
-        if !second.can_access(&first).unwrap() {
-            return;
-        }
-        let there = CudaPool::new(second.clone(), config()).unwrap();
-        let (kernels, guest) = (Kernels::load(&second), there.create_stream().unwrap());
-        let page = page(&first);
-        let mut row = Row::new(&first, 64 * page, &[page; 8]).unwrap();
-        thread::scope(|scope| {
-            let opened = scope.spawn(|| first.open_to(&second).unwrap());
-            for _ in 0..20 {
-                let last = row.pop();
-                row.push(last);
-            }
-            opened.join().unwrap();
-        });
-        for place in 0..8 {
-            kernels.mark_at(&guest, row.address(place), row.len(place), 3);
-        }
-        guest.synchronize().unwrap();
-    }
-}
-
 fn a_row_is_opened_by_one_call(world: &World) {
     let simulation = world.simulation();
     let device = world.device(0);
@@ -362,31 +310,4 @@ fn each_failed_call_leaves_no_pages_behind(world: &World) {
         assert!(failed.contains(call), "{call} was not made");
     }
     simulation.restart();
-}
-
-fn a_peer_that_is_refused_has_nothing(world: &World) {
-    let simulation = world.simulation();
-    let (first, second) = (world.device(0), world.device(1));
-    let page = page(&first);
-    let mut row = Row::new(&first, 64 * page, &[page; 4]).unwrap();
-    simulation.fail_next("cuMemSetAccess", 1, 217);
-    assert_eq!(first.open_to(&second).unwrap_err().code(), Some(217));
-    let before = simulation.count("cuMemSetAccess");
-    row.push(first.create_pages(page).unwrap());
-    assert_eq!(simulation.count("cuMemSetAccess"), before + 1);
-    let there = CudaPool::new(second.clone(), config()).unwrap();
-    let (kernels, guest) = (Kernels::load(&second), there.create_stream().unwrap());
-    first.open_to(&second).unwrap();
-    for place in 0..5 {
-        kernels.mark_at(&guest, row.address(place), row.len(place), 3);
-    }
-    guest.synchronize().unwrap();
-    // One that could not leave is open as the others.
-    simulation.fail_next("cuMemUnmap", 1, 999);
-    let refused = first.decommit(&row.range, row.offset(4), &row.pages[4]).unwrap_err();
-    assert_eq!(driver(refused).code(), Some(999));
-    kernels.mark_at(&guest, row.address(4), row.len(4), 4);
-    assert_marked(&read(&first, row.address(3), 2 * MIB), 3);
-    guest.synchronize().unwrap();
-    assert_marked(&read(&first, row.address(4), 2 * MIB), 4);
 }

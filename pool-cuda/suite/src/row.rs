@@ -38,7 +38,9 @@ impl Row {
         if outcome.is_ok() {
             row.pages = made;
         } else {
-            made.into_iter().for_each(|pages| drop(device.destroy_pages(pages)));
+            for pages in made {
+                let _ = device.destroy_pages(pages);
+            }
         }
         outcome.map(|()| row).map_err(driver)
     }

@@ -9,8 +9,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::bed::Bed;
 use crate::world::World;
 use crate::{
-    buffers, captures, child, contexts, copies, device, events, faults, integrity, movable, order,
-    pages, per_thread, pinned, sources, streams, stress,
+    access, buffers, captures, child, contexts, copies, device, events, faults, integrity, movable,
+    order, pages, per_thread, pinned, sources, streams, stress,
 };
 
 /// A test.
@@ -59,6 +59,7 @@ pub const ALL: &[&[Test]] = &[
     events::TESTS,
     sources::TESTS,
     pages::TESTS,
+    access::TESTS,
     buffers::TESTS,
     copies::TESTS,
     order::TESTS,

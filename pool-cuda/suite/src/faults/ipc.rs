@@ -56,22 +56,22 @@ fn views(device: &CudaDevice) -> (Row, [u64; 4]) {
 fn p089_shared_bytes_are_found_where_they_lie(world: &World) {
     let device = exportable(world);
     let (row, views) = views(&device);
-    let importer = world.device(0);
+    let there = world.device(0);
     let shared = views.map(|view| share(&device, view, MIB));
     assert_eq!([0, 1, 2, 3].map(|of| shared[of].parts.len()), [1, 1, 1, 2]);
-    let imported = shared.each_ref().map(|shared| importer.import_bytes(shared).unwrap());
+    let imported = shared.each_ref().map(|shared| there.import_bytes(shared).unwrap());
     drop(shared);
     for (mark, imported) in (1..).zip(&imported) {
         assert_eq!(imported.len_bytes(), MIB as u64);
-        assert_marked(&read(&importer, imported.address(), MIB), mark);
+        assert_marked(&read(&there, imported.address(), MIB), mark);
     }
     // Both lie in one handle, which is mapped once.
     assert_eq!(imported[1].address(), imported[0].address() + MIB as u64);
-    fill(&importer, imported[3].address(), MIB, 9);
+    fill(&there, imported[3].address(), MIB, 9);
     assert_marked(&read(&device, views[3], MIB), 9);
     assert_marked(&read(&device, views[0], 2 * MIB)[MIB..], 2);
     drop(imported);
-    assert_eq!(importer.page_counts(), PageCounts::default());
+    assert_eq!(there.page_counts(), PageCounts::default());
     drop(row);
 }
 
@@ -133,44 +133,44 @@ pub(crate) fn import(device: &CudaDevice, words: &[String]) -> Result<(), String
 }
 
 fn p115_a_mapping_ends_with_its_last_user(world: &World) {
-    let (device, importer) = (exportable(world), world.device(0));
+    let (device, there) = (exportable(world), world.device(0));
     let (row, views) = views(&device);
-    let first = importer.import_bytes(&share(&device, views[0], MIB)).unwrap();
-    let second = importer.import_bytes(&share(&device, views[1], MIB)).unwrap();
-    let mapped = importer.page_counts();
+    let first = there.import_bytes(&share(&device, views[0], MIB)).unwrap();
+    let second = there.import_bytes(&share(&device, views[1], MIB)).unwrap();
+    let mapped = there.page_counts();
     assert_eq!(mapped.mapped_bytes, 2 * page(&device), "one handle, mapped once");
     let again = second.clone();
     drop(first);
-    assert_marked(&read(&importer, second.address(), MIB), 2);
+    assert_marked(&read(&there, second.address(), MIB), 2);
     drop(second);
-    assert_marked(&read(&importer, again.address(), MIB), 2);
-    assert_eq!(importer.page_counts(), mapped);
+    assert_marked(&read(&there, again.address(), MIB), 2);
+    assert_eq!(there.page_counts(), mapped);
     drop(again);
-    assert_eq!(importer.page_counts(), PageCounts::default());
+    assert_eq!(there.page_counts(), PageCounts::default());
     // And once more, from the start.
-    let first = importer.import_bytes(&share(&device, views[0], MIB)).unwrap();
-    assert_marked(&read(&importer, first.address(), MIB), 1);
+    let first = there.import_bytes(&share(&device, views[0], MIB)).unwrap();
+    assert_marked(&read(&there, first.address(), MIB), 1);
     std::thread::spawn(move || drop(first)).join().unwrap();
-    assert_eq!(importer.page_counts(), PageCounts::default());
+    assert_eq!(there.page_counts(), PageCounts::default());
     drop(row);
 }
 
 fn p116_an_import_takes_as_many_addresses_as_it_has_bytes(world: &World) {
-    let (device, importer) = (exportable(world), world.device(0));
+    let (device, there) = (exportable(world), world.device(0));
     let page = page(&device);
     let row = Row::new(&device, 64 * page, &[page; 20]).unwrap();
     let imported: Vec<_> = (0..20)
-        .map(|place| importer.import_bytes(&share(&device, row.address(place), 100)).unwrap())
+        .map(|place| there.import_bytes(&share(&device, row.address(place), 100)).unwrap())
         .collect();
     let all = 20 * page;
     let counts = PageCounts { reserved_bytes: all, held_bytes: all, mapped_bytes: all };
-    assert_eq!(importer.page_counts(), counts);
+    assert_eq!(there.page_counts(), counts);
     drop(imported);
-    assert_eq!(importer.page_counts(), PageCounts::default());
+    assert_eq!(there.page_counts(), PageCounts::default());
 }
 
 fn what_is_not_shared_is_not_imported(world: &World) {
-    let (device, importer) = (exportable(world), world.device(0));
+    let (device, there) = (exportable(world), world.device(0));
     let page = page(&device);
     let row = Row::new(&device, 16 * page, &[page, page]).unwrap();
     let start = row.range.address();
@@ -185,7 +185,7 @@ fn what_is_not_shared_is_not_imported(world: &World) {
     let with = |change: &dyn Fn(&mut SharedBytes)| {
         let mut shared = whole();
         change(&mut shared);
-        importer.import_bytes(&shared).unwrap_err()
+        there.import_bytes(&shared).unwrap_err()
     };
     let inside: [&dyn Fn(&mut SharedBytes); 5] = [
         &|shared| shared.parts.clear(),
@@ -208,31 +208,31 @@ fn what_is_not_shared_is_not_imported(world: &World) {
     for change in outside {
         let refused = with(change);
         assert!(matches!(refused, CudaError::Call { .. }), "{refused}");
-        assert_eq!(importer.page_counts(), PageCounts::default(), "{refused}");
+        assert_eq!(there.page_counts(), PageCounts::default(), "{refused}");
     }
     // What comes after them is as if they had not been.
-    drop(importer.import_bytes(&whole()).unwrap());
+    drop(there.import_bytes(&whole()).unwrap());
 }
 
 fn shared_pages_outlive_whoever_made_them(world: &World) {
-    let (device, importer) = (exportable(world), world.device(0));
-    let pool = pool_cuda::CudaPool::new(importer.clone(), crate::world::config()).unwrap();
-    let (kernels, busy) = (Kernels::load(&importer), pool.create_stream().unwrap());
+    let (device, there) = (exportable(world), world.device(0));
+    let pool = pool_cuda::CudaPool::new(there.clone(), crate::world::config()).unwrap();
+    let (kernels, busy) = (Kernels::load(&there), pool.create_stream().unwrap());
     let page = page(&device);
     let row = Row::new(&device, 16 * page, &[page]).unwrap();
     fill(&device, row.address(0), row.len(0), 5);
     let shared = share(&device, row.address(0), row.len(0));
     drop(row);
     drop(device);
-    let imported = importer.import_bytes(&shared).unwrap();
+    let imported = there.import_bytes(&shared).unwrap();
     drop(shared);
-    assert_marked(&read(&importer, imported.address(), 1000), 5);
+    assert_marked(&read(&there, imported.address(), 1000), 5);
     // To import and to let go waits for no work.
     world.slow(&kernels, &busy);
     kernels.spin(&busy, 0);
     drop(imported);
-    assert!(is_busy(&importer, busy.as_raw()));
+    assert!(is_busy(&there, busy.as_raw()));
     world.go();
     busy.synchronize().unwrap();
-    assert_eq!(importer.page_counts(), PageCounts::default());
+    assert_eq!(there.page_counts(), PageCounts::default());
 }
