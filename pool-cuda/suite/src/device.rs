@@ -13,6 +13,7 @@ use pool_cuda::{ArenaSource, CudaDevice, CudaError, CudaPool, Driver, PinnedPool
 use crate::kernels::Kernels;
 use crate::raw::{OwnContext, current_context};
 use crate::run::Test;
+use crate::sources::SOURCES;
 use crate::world::{MIB, World, assert_marked, contents, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
@@ -215,7 +216,7 @@ fn a_device_serves_threads_without_a_context(world: &World) {
 
 fn peers_use_each_others_memory(world: &World) {
     let (first, second) = (world.device(0), world.device(1));
-    for source in [ArenaSource::Automatic, ArenaSource::Plain, ArenaSource::PinnedHost] {
+    for source in SOURCES {
         let first = first.with_source(source).unwrap();
         if !second.can_access(&first).unwrap() {
             continue;
@@ -287,9 +288,11 @@ fn everything(world: &World) -> Result<(), Box<dyn Error>> {
     if second.can_access(&device)? {
         device.open_to(&second)?;
     }
-    let plain = device.with_source(ArenaSource::Plain)?;
+    let others = [ArenaSource::DriverPool, ArenaSource::Plain];
+    let [pooled, plain] = others.map(|source| device.with_source(source));
+    let (pooled, plain) = (pooled?, plain?);
     plain.open_to(&second)?;
-    for device in [&device, &plain] {
+    for device in [&device, &pooled, &plain] {
         let config = small().arena_bytes(4 << 13).limit_bytes(8 << 13);
         let pool = CudaPool::new(device.clone(), config)?;
         let outcome = use_pool(&pool);
@@ -345,6 +348,9 @@ fn each_failed_call_is_named_and_undone(world: &World) {
         "cuMemFree_v2",
         "cuMemFreeAsync",
         "cuMemFreeHost",
+        "cuMemUnmap",
+        "cuMemRelease",
+        "cuMemAddressFree",
     ]);
     // Without these nothing can be ended, nor anybody be told in a drop.
     let needed = BTreeSet::from([
