@@ -18,6 +18,7 @@ pub(crate) const TESTS: &[Test] = crate::tests![;
     two:
     a_peer_uses_what_was_mapped_before_and_what_comes_after,
     a_peer_is_let_in_while_pages_come_and_go,
+    a_row_that_is_being_mapped_is_opened_to_who_comes_meanwhile,
     a_handle_that_leaves_is_not_opened,
     a_handle_that_cannot_leave_is_opened_to_who_came_meanwhile;
     simulated:
@@ -141,6 +142,19 @@ fn two_handles(device: &CudaDevice) -> (Arc<CudaRange>, [CudaPages; 2]) {
     let pages = [(); 2].map(|()| device.create_pages(page).unwrap());
     device.commit(&range, 0, &[&pages[0], &pages[1]]).unwrap();
     (Arc::new(range), pages)
+}
+
+fn a_row_that_is_being_mapped_is_opened_to_who_comes_meanwhile(world: &World) {
+    let first = device_with_delays(world);
+    let Some(guest) = Guest::of(world, &first) else { return };
+    let page = page(&first);
+    let (device, peer) = (first.clone(), guest.device.clone());
+    *BEFORE.lock().unwrap() = Some(Box::new(move || {
+        device.open_to(&peer).unwrap();
+        0
+    }));
+    let row = Row::new(&first, 64 * page, &[page, 16 * page]).unwrap();
+    guest.use_all(&first, &row);
 }
 
 fn a_handle_that_leaves_is_not_opened(world: &World) {

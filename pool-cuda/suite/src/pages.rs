@@ -98,7 +98,7 @@ fn memory_is_where_handles_are_committed(world: &World) {
     let bytes: u64 = sizes.iter().sum();
     let all = PageCounts { reserved_bytes, held_bytes: bytes, mapped_bytes: bytes };
     assert_eq!(device.page_counts(), all);
-    assert!(free() + bytes <= before + (8 << 20), "{} of {before} bytes", free());
+    assert!(free() + bytes <= before, "{} of {before} bytes", free());
     for place in 0..sizes.len() {
         kernels.mark_at(&stream, row.address(place), row.len(place), mark_of(place + 1));
     }
@@ -110,7 +110,8 @@ fn memory_is_where_handles_are_committed(world: &World) {
     }
     drop(row);
     assert_eq!(device.page_counts(), PageCounts::default());
-    assert!(free() + (8 << 20) >= before, "{} of {before} bytes", free());
+    // The driver keeps a little for itself.
+    assert!(free() + (32 << 20) >= before, "{} of {before} bytes", free());
     assert_eq!(current_context(), ptr::null_mut());
 }
 

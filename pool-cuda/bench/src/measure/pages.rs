@@ -14,11 +14,8 @@ use crate::figures::Figure;
 use crate::rig::{Rig, size};
 use crate::timing::{Effort, Samples};
 
-/// What a large program starts with.
+/// What a large program starts with; on a smaller device, the power of two that fits.
 const START: u64 = 128 << 30;
-
-/// What is mapped of a smaller device at the start.
-const SMALL_START: u64 = 16 << 30;
 
 /// What a program grows by, and gives back.
 const STEP: u64 = 1 << 30;
@@ -40,8 +37,8 @@ pub(super) fn figures(rig: &Rig, effort: Effort) -> Result<Vec<Figure>> {
         return Err("the device has no pages".into());
     };
     let mut figures = Vec::new();
-    let fits = rig.free_bytes()? >= START + MARGIN;
-    let start = if fits { START } else { SMALL_START };
+    let most = rig.free_bytes()?.saturating_sub(MARGIN).min(START);
+    let start = 1_u64 << most.max(page).ilog2();
     for &handle in larger.iter().rev() {
         figures.extend(mapped(device, Effort::new(Duration::ZERO), PAUSE, start, handle)?);
     }
