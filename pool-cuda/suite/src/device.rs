@@ -112,6 +112,7 @@ fn all_is_right_without_the_newer_functions(world: &World) {
     ];
     for missing in older {
         let device = CudaDevice::open_on(world.driver_with(missing), 0).unwrap();
+        let device = device.with_source(ArenaSource::DriverPool).unwrap();
         let config = || PoolConfig::new().initial_bytes(3 << 20).limit_bytes(3 << 20);
         let (pool, others) =
             (CudaPool::new(device.clone(), config()), CudaPool::new(device.clone(), config()));
@@ -292,8 +293,9 @@ fn everything(world: &World) -> Result<(), Box<dyn Error>> {
     let [pooled, plain] = others.map(|source| device.with_source(source));
     let (pooled, plain) = (pooled?, plain?);
     plain.open_to(&second)?;
-    for device in [&device, &pooled, &plain] {
-        let config = small().arena_bytes(4 << 13).limit_bytes(8 << 13);
+    let in_pages = || PoolConfig::new().address_bytes(64 << 20).limit_bytes(8 << 20);
+    let whole = || small().arena_bytes(4 << 13).limit_bytes(8 << 13);
+    for (device, config) in [(&device, in_pages()), (&pooled, whole()), (&plain, whole())] {
         let pool = CudaPool::new(device.clone(), config)?;
         let outcome = use_pool(&pool);
         // Whatever failed, its books are right.

@@ -85,8 +85,8 @@ fn a_driver_without_a_function_for_pages_has_none(world: &World) {
 }
 
 fn memory_is_where_handles_are_committed(world: &World) {
-    let device = world.device(0);
-    let pool = CudaPool::new(device.clone(), config()).unwrap();
+    // What the pool has is counted apart.
+    let (device, pool) = (world.device(0), world.pool());
     let (kernels, stream) = (Kernels::load(&device), pool.create_stream().unwrap());
     let page = page(&device);
     let free = || device.memory().unwrap().free_bytes;

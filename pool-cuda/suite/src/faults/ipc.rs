@@ -216,7 +216,7 @@ fn what_is_not_shared_is_not_imported(world: &World) {
 
 fn shared_pages_outlive_whoever_made_them(world: &World) {
     let (device, there) = (exportable(world), world.device(0));
-    let pool = pool_cuda::CudaPool::new(there.clone(), crate::world::config()).unwrap();
+    let pool = world.pool();
     let (kernels, busy) = (Kernels::load(&there), pool.create_stream().unwrap());
     let page = page(&device);
     let row = Row::new(&device, 16 * page, &[page]).unwrap();
