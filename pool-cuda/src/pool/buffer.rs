@@ -315,17 +315,23 @@ impl<T> PoolBuffer<T> {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// use pool_cuda::{CudaDevice, CudaPool};
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// # let device = CudaDevice::open_on(driver, 0)?;
+    /// use pool_core::PoolConfig;
+    /// use pool_core::policy::Pages;
+    /// use pool_cuda::CudaPool;
     ///
-    /// let device = CudaDevice::open(0)?.exportable()?;
-    /// let pool = CudaPool::new(device, Default::default())?;
+    /// let config = PoolConfig::new().pages(Pages::new());
+    /// let pool = CudaPool::new(device.exportable()?, config)?;
     /// let stream = pool.create_stream()?;
     /// let buffer = pool.alloc_from(&[1.0_f32; 1000], &stream)?;
     /// stream.synchronize()?;
     /// let shared = buffer.share()?;
+    /// assert_eq!(shared.len_bytes, 4000);
     /// // ... shared.parts[..].descriptor go over a Unix socket, the rest as plain numbers ...
-    /// # let _ = shared;
     /// # Ok::<(), pool_cuda::Error>(())
     /// ```
     pub fn share(&self) -> Result<SharedBytes, Error> {

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use pool_core::PoolConfig;
+use pool_core::policy::Pages;
 use pool_cuda::{ArenaSource, CudaDevice, CudaError, CudaPool, Driver, PinnedPool};
 
 use crate::kernels::Kernels;
@@ -293,7 +294,8 @@ fn everything(world: &World) -> Result<(), Box<dyn Error>> {
     let [pooled, plain] = others.map(|source| device.with_source(source));
     let (pooled, plain) = (pooled?, plain?);
     plain.open_to(&second)?;
-    let in_pages = || PoolConfig::new().address_bytes(64 << 20).limit_bytes(8 << 20);
+    let in_pages =
+        || PoolConfig::new().pages(Pages::new()).address_bytes(8 << 20).limit_bytes(4 << 20);
     let whole = || small().arena_bytes(4 << 13).limit_bytes(8 << 13);
     for (device, config) in [(&device, in_pages()), (&pooled, whole()), (&plain, whole())] {
         let pool = CudaPool::new(device.clone(), config)?;

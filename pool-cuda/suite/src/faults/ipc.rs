@@ -4,7 +4,8 @@
 use core::ffi::c_int;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use pool_cuda::{CudaDevice, CudaError, PageCounts, SharedBytes, SharedPages};
+use pool_core::policy::Pages;
+use pool_cuda::{CudaDevice, CudaError, CudaPool, Error, PageCounts, SharedBytes, SharedPages};
 
 use crate::child::{self, play};
 use crate::kernels::Kernels;
@@ -12,11 +13,12 @@ use crate::pages::page;
 use crate::raw::{is_busy, read, synchronize};
 use crate::row::Row;
 use crate::run::Test;
-use crate::world::{MIB, World, assert_marked, mark_of};
+use crate::world::{MIB, World, assert_marked, config, contents, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
     p089_shared_bytes_are_found_where_they_lie,
     p089_another_process_finds_the_same_bytes,
+    p089_buffers_are_shared_without_their_neighbours,
     p115_a_mapping_ends_with_its_last_user,
     p116_an_import_takes_as_many_addresses_as_it_has_bytes,
     what_is_not_shared_is_not_imported,
@@ -94,6 +96,50 @@ fn p089_another_process_finds_the_same_bytes(world: &World) {
         assert_marked(&read(&device, view, MIB), mark_of(mark + 100));
     }
     drop(row);
+}
+
+fn p089_buffers_are_shared_without_their_neighbours(world: &World) {
+    let in_pages = || config().pages(Pages::new());
+    let pool = CudaPool::new(exportable(world), in_pages()).unwrap();
+    let there = world.device(0);
+    let stream = pool.create_stream().unwrap();
+    let mut buffers =
+        [1_u8, 2, 3, 4].map(|mark| pool.alloc_from(&vec![mark; MIB], &stream).unwrap());
+    let small = pool.alloc_from(&[0x0506_0708_u32; 100], &stream).unwrap();
+    stream.synchronize().unwrap();
+    let taken = buffers.each_ref().map(|one| there.import_bytes(&one.share().unwrap()).unwrap());
+    for (mark, bytes) in (1..).zip(&taken) {
+        assert_marked(&read(&there, bytes.address(), MIB), mark);
+    }
+    fill(&there, taken[1].address(), MIB, 20);
+    assert_marked(&contents(&buffers[0], &stream), 1);
+    assert_marked(&contents(&buffers[1], &stream), 20);
+    assert_marked(&contents(&buffers[2], &stream), 3);
+    buffers[3].on_mut(&stream).unwrap().fill_bytes(40).unwrap();
+    stream.synchronize().unwrap();
+    assert_marked(&read(&there, taken[3].address(), MIB), 40);
+    let number = there.import_bytes(&small.share().unwrap()).unwrap();
+    assert_eq!(number.len_bytes(), 400);
+    assert_eq!(read(&there, number.address() + 396, 4), [8, 7, 6, 5]);
+    // What is dropped there, and here, is nothing to the other.
+    drop(taken);
+    assert_marked(&contents(&buffers[1], &stream), 20);
+    drop((buffers, small));
+    pool.trim(0).unwrap();
+    assert_eq!(read(&there, number.address(), 4), [8, 7, 6, 5]);
+    let none = pool.alloc::<u8>(0, &stream).unwrap();
+    let refused = none.share().unwrap_err();
+    assert!(matches!(refused, Error::Driver(CudaError::NotShared { .. })), "{refused}");
+    // Pages for this process alone, and memory that is no pages.
+    for (device, expected) in
+        [(world.device(0), "pages for other processes"), (world.whole_device(), "no pages")]
+    {
+        let pool = CudaPool::new(device, in_pages()).unwrap();
+        let stream = pool.create_stream().unwrap();
+        let refused = pool.alloc::<u8>(100, &stream).unwrap().share().unwrap_err();
+        let Error::Driver(CudaError::Unsupported { what }) = refused else { panic!("{refused}") };
+        assert!(expected.ends_with(what), "{what}");
+    }
 }
 
 /// A descriptor that child processes have, too.
