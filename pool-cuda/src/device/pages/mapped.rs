@@ -5,11 +5,13 @@
 //! driver is made under one.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::{CudaPages, Paging};
 use crate::device::memory::CudaRange;
 use crate::error::{CudaError, host_size};
+use crate::sabotage::Switch;
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::{AccessDescription, RawAddress, RawDevice, RawPages};
 
 /// What the driver says of addresses that are not what a call wants.
@@ -160,7 +162,7 @@ impl Paging {
             let peers = notes.peers.len();
             let mapping = notes.mappings.get_mut(&address);
             let mapping = mapping.filter(|known| known.pages == pages.raw && !known.is_leaving);
-            mapping.ok_or(nothing)?.is_leaving = true;
+            mapping.ok_or(nothing)?.is_leaving = !Switch::Leaving.is_out();
             peers
         };
         let unmapped = self.unmap(address, pages.size_bytes);
@@ -176,7 +178,7 @@ impl Paging {
         let late = notes.peers.get(peers..).unwrap_or_default();
         let late: Vec<_> = late.iter().copied().map(AccessDescription::for_device).collect();
         drop(notes);
-        if !late.is_empty() {
+        if !late.is_empty() && !Switch::Late.is_out() {
             let bytes = host_size("cuMemSetAccess", pages.size_bytes)?;
             self.set_access(address, bytes, &late)?;
         }

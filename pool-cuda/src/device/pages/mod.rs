@@ -8,6 +8,8 @@
 
 mod imported;
 mod mapped;
+#[cfg(all(test, loom))]
+mod models;
 mod shared;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -106,16 +108,26 @@ impl Paging {
         let Some(functions) = &driver.pages else { return Ok(None) };
         let sizes = SIZES_PAGES.iter().filter_map(|pages| page_bytes.checked_mul(*pages));
         let sizes = sizes.filter(|&size| size == page_bytes || size <= total_bytes / LARGEST_PART);
-        Ok(Some(Self {
+        Ok(Some(Self::over(functions, device, exportable, sizes.collect())))
+    }
+
+    /// Pages by these functions.
+    fn over(
+        functions: &'static PageFunctions,
+        device: RawDevice,
+        exportable: bool,
+        sizes: Vec<u64>,
+    ) -> Self {
+        Self {
             functions,
             device,
             exportable,
-            sizes: sizes.collect(),
+            sizes,
             reserved_bytes: AtomicU64::new(0),
             held_bytes: AtomicU64::new(0),
             mapped: Mapped::default(),
             imports: Imports::default(),
-        }))
+        }
     }
 
     pub(super) fn sizes(&self) -> &[u64] {
@@ -184,7 +196,8 @@ impl CudaDevice {
     }
 
     /// The same device, whose pages other processes can have: [`export_pages`](Self::export_pages),
-    /// [`PoolBuffer::share`](crate::PoolBuffer::share).
+    /// [`PoolBuffer::share`](crate::PoolBuffer::share). Of another [source](Self::with_source) it is
+    /// as any.
     ///
     /// # Errors
     ///
@@ -221,8 +234,8 @@ impl CudaDevice {
         )
     }
 
-    /// How much there is of what pages are made of, over this device and its clones; of another
-    /// [source](Self::with_source) is another.
+    /// How much there is of what pages are made of, over this device and its clones; what is opened by
+    /// itself, or of another [source](Self::with_source), counts by itself.
     ///
     /// # Example
     ///
