@@ -10,7 +10,8 @@ use crate::device::{Context, ordinal_of};
 use crate::error::CudaError;
 use crate::process;
 use crate::sys::{
-    CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, Functions, RawContext, RawDevice, RawStream,
+    CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, Functions, PageFunctions, RawContext, RawDevice,
+    RawStream,
 };
 
 /// The name under which the driver is installed.
@@ -20,6 +21,8 @@ const LIBRARY: &str = "libcuda.so.1";
 #[derive(Debug)]
 pub struct Driver {
     pub(crate) functions: Functions,
+    /// Those for pages, where the driver has them.
+    pub(crate) pages: Option<PageFunctions>,
 }
 
 impl Driver {
@@ -73,16 +76,18 @@ impl Driver {
     /// # Ok::<(), pool_cuda::CudaError>(())
     /// ```
     pub unsafe fn from_symbols(
-        lookup: impl FnMut(&CStr) -> *const c_void,
+        mut lookup: impl FnMut(&CStr) -> *const c_void,
     ) -> Result<Self, CudaError> {
         process::check()?;
         process::watch_forks();
         // SAFETY: passed on to the caller.
-        let functions = unsafe { Functions::find(lookup) }?;
+        let functions = unsafe { Functions::find(&mut lookup) }?;
+        // SAFETY: as above.
+        let pages = unsafe { PageFunctions::find(lookup) }.ok();
         // SAFETY: no pointers.
         unsafe { functions.init(0) }?;
         process::watch_exit();
-        Ok(Self { functions })
+        Ok(Self { functions, pages })
     }
 
     /// The newest CUDA version that this driver serves, as 1000 times the major plus 10 times

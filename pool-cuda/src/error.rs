@@ -27,6 +27,18 @@ pub enum CudaError {
         /// How many devices there are.
         devices: u32,
     },
+    /// The device, or its driver, has no such thing.
+    #[error("the device has no {what}")]
+    Unsupported {
+        /// What it has not.
+        what: &'static str,
+    },
+    /// Bytes that no process has shared, or that are not in pages.
+    #[error("these bytes are not shared: {reason}")]
+    NotShared {
+        /// Why not.
+        reason: &'static str,
+    },
     /// This process is a fork of the one that uses CUDA.
     #[error("CUDA does not work in a forked child: start it anew (exec), or use CUDA only there")]
     Forked,
@@ -92,6 +104,12 @@ impl CudaError {
 /// Turns a driver's code into a result that names the call.
 pub(crate) fn check(call: &'static str, code: i32) -> Result<(), CudaError> {
     if code == 0 { Ok(()) } else { Err(CudaError::Call { call, code }) }
+}
+
+/// Bytes as a call of the driver takes them.
+pub(crate) fn host_size(call: &'static str, bytes: u64) -> Result<usize, CudaError> {
+    // No memory is so large; the driver would say the same.
+    usize::try_from(bytes).map_err(|_| CudaError::Call { call, code: 2 })
 }
 
 /// The codes that a person meets when a device does not open, in words.

@@ -24,6 +24,7 @@
 //! | graphs | [`CudaPool::begin_capture`] |
 //! | several devices | [`CudaDevice::can_access`], [`CudaDevice::open_to`] |
 //! | where arenas come from | [`ArenaSource`] |
+//! | other processes | [`CudaDevice::exportable`], [`PoolBuffer::share`], [`CudaDevice::import_bytes`] |
 //!
 //! # What holds everywhere
 //!
@@ -67,7 +68,8 @@ mod sys;
 mod threads;
 
 pub use device::{
-    ArenaSource, ContextGuard, CudaDevice, CudaFence, CudaRange, CudaStream, EventCounts,
+    ArenaSource, ContextGuard, CudaDevice, CudaFence, CudaPages, CudaRange, CudaStream,
+    EventCounts, ImportedBytes, PageCounts, PagesId, SharedBytes, SharedPages,
 };
 pub use driver::Driver;
 pub use error::CudaError;

@@ -17,6 +17,10 @@ pub(crate) enum Switch {
     Light,
     /// The rare side makes no fence. (`skipped_heavy_fence`)
     Heavy,
+    /// Nobody is told that a handle is about to be unmapped. (`unmarked_leaving`)
+    Leaving,
+    /// A handle that could not be unmapped is not opened to who came meanwhile. (`skipped_late`)
+    Late,
 }
 
 impl Switch {
@@ -30,6 +34,8 @@ impl Switch {
                 Self::Leave => "relaxed_leave",
                 Self::Light => "skipped_light_fence",
                 Self::Heavy => "skipped_heavy_fence",
+                Self::Leaving => "unmarked_leaving",
+                Self::Late => "skipped_late",
             };
             std::env::var("POOL_SABOTAGE").is_ok_and(|chosen| chosen == name)
         }

@@ -14,6 +14,9 @@ pub(crate) type RawDevice = c_int;
 /// An address of the device, as the driver writes it.
 pub(crate) type RawAddress = u64;
 
+/// The driver's number for a handle of physical memory.
+pub(crate) type RawPages = u64;
+
 /// Declares the driver's opaque pointers.
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)*) => {
@@ -51,6 +54,9 @@ handles! {
 /// Says whether the device can map and unmap pages of its memory.
 pub(crate) const ATTRIBUTE_VIRTUAL_MEMORY: c_int = 102;
 
+/// Says whether other processes can have its pages, by file descriptors.
+pub(crate) const ATTRIBUTE_FILE_DESCRIPTORS: c_int = 103;
+
 /// Says whether the device has stream-ordered pools.
 pub(crate) const ATTRIBUTE_MEMORY_POOLS: c_int = 115;
 
@@ -72,8 +78,14 @@ pub(crate) const CAPTURE_STATUS_NONE: c_int = 0;
 /// The answer about an event that has not passed.
 pub(crate) const NOT_READY: i32 = 600;
 
+/// No access.
+const ACCESS_NONE: c_int = 0;
+
 /// Access for reads and writes.
-pub(crate) const ACCESS_READ_WRITE: c_int = 3;
+const ACCESS_READ_WRITE: c_int = 3;
+
+/// Pages for other processes, by file descriptors.
+pub(crate) const FILE_DESCRIPTOR: c_int = 1;
 
 /// Asks for the least size of a page, not the recommended one.
 pub(crate) const GRANULARITY_MINIMUM: c_int = 0;
@@ -100,11 +112,11 @@ pub(crate) struct PageProperties {
 const _: () = assert!(size_of::<PageProperties>() == 32);
 
 impl PageProperties {
-    /// Plain pages on this device, shared with no other process.
-    pub(crate) fn on(device: RawDevice) -> Self {
+    /// Pages on this device, for this process alone, or for others by file descriptors.
+    pub(crate) fn on(device: RawDevice, exportable: bool) -> Self {
         Self {
             kind: ALLOCATION_PINNED,
-            handle_types: 0,
+            handle_types: if exportable { FILE_DESCRIPTOR } else { 0 },
             location_kind: LOCATION_DEVICE,
             location: device,
             win32_handle: core::ptr::null_mut(),
@@ -160,24 +172,31 @@ impl AccessDescription {
     pub(crate) fn for_device(device: RawDevice) -> Self {
         Self { location_kind: LOCATION_DEVICE, location: device, flags: ACCESS_READ_WRITE }
     }
+
+    /// Kernels of this device may do nothing.
+    pub(crate) fn not_for_device(device: RawDevice) -> Self {
+        Self { flags: ACCESS_NONE, ..Self::for_device(device) }
+    }
 }
 
-/// Declares the table, how it is filled, and a checked method for each function.
+/// Declares a table, how it is filled, and a checked method for each function.
 macro_rules! functions {
     (
+        $(#[$doc:meta])*
+        $table:ident
         required { $($method:ident = $name:literal ($($argument:ident: $kind:ty),*);)* }
         optional {
             $($may_method:ident = $may_name:literal ($($may_argument:ident: $may_kind:ty),*);)*
         }
     ) => {
-        /// Pointers to the driver's functions.
+        $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
-        pub(crate) struct Functions {
+        pub(crate) struct $table {
             $($method: unsafe extern "C" fn($($kind),*) -> c_int,)*
             $($may_method: Option<unsafe extern "C" fn($($may_kind),*) -> c_int>,)*
         }
 
-        impl Functions {
+        impl $table {
             /// Fills the table; the first required name without a function ends it with an error.
             ///
             /// # Safety
@@ -264,6 +283,8 @@ const fn c_name(name: &'static str) -> &'static CStr {
 }
 
 functions! {
+    /// Pointers to the driver's functions.
+    Functions
     required {
         init = "cuInit"(flags: c_uint);
         driver_version = "cuDriverGetVersion"(version: *mut c_int);
@@ -301,9 +322,6 @@ functions! {
         synchronize_event = "cuEventSynchronize"(event: RawEvent);
         destroy_event = "cuEventDestroy_v2"(event: RawEvent);
         memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
-        page_size = "cuMemGetAllocationGranularity"(
-            bytes: *mut usize, properties: *const PageProperties, option: c_int
-        );
         allocate = "cuMemAlloc_v2"(address: *mut RawAddress, bytes: usize);
         free = "cuMemFree_v2"(address: RawAddress);
         create_pool = "cuMemPoolCreate"(pool: *mut RawPool, properties: *const PoolProperties);
@@ -339,4 +357,36 @@ functions! {
         record_context = "cuCtxRecordEvent"(context: RawContext, event: RawEvent);
         stream_id = "cuStreamGetId"(stream: RawStream, id: *mut u64);
     }
+}
+
+functions! {
+    /// Pointers to the driver's functions for pages. A driver has all of them, or has no pages.
+    PageFunctions
+    required {
+        granularity = "cuMemGetAllocationGranularity"(
+            bytes: *mut usize, properties: *const PageProperties, option: c_int
+        );
+        reserve = "cuMemAddressReserve"(
+            address: *mut RawAddress, bytes: usize, alignment: usize, wish: RawAddress, flags: u64
+        );
+        free_addresses = "cuMemAddressFree"(address: RawAddress, bytes: usize);
+        create = "cuMemCreate"(
+            pages: *mut RawPages, bytes: usize, properties: *const PageProperties, flags: u64
+        );
+        release = "cuMemRelease"(pages: RawPages);
+        map = "cuMemMap"(
+            address: RawAddress, bytes: usize, offset: usize, pages: RawPages, flags: u64
+        );
+        unmap = "cuMemUnmap"(address: RawAddress, bytes: usize);
+        set_access = "cuMemSetAccess"(
+            address: RawAddress, bytes: usize, access: *const AccessDescription, count: usize
+        );
+        export = "cuMemExportToShareableHandle"(
+            descriptor: *mut c_void, pages: RawPages, kind: c_int, flags: u64
+        );
+        import = "cuMemImportFromShareableHandle"(
+            pages: *mut RawPages, descriptor: *mut c_void, kind: c_int
+        );
+    }
+    optional {}
 }

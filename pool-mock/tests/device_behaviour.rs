@@ -1,4 +1,4 @@
-//! Memory, pages, contents, faults, counts, callbacks, ends, and when work runs.
+//! Memory, contents, faults, counts, callbacks, ends, and when work runs.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 use pool_mock::device::{
-    Access, Action, Fault, Pacing, SimConfig, SimDevice, SimError, StreamKind, Violation,
+    Access, Fault, Pacing, SimConfig, SimDevice, SimError, StreamKind, Violation,
 };
 
 type Outcome = Result<(), Box<dyn core::error::Error>>;
@@ -40,50 +40,6 @@ fn bases_are_as_misaligned_as_one_likes() -> Outcome {
     }
     let device = SimDevice::new(SimConfig::new().without(Capabilities::ADDRESSES));
     assert_eq!(device.address(&device.allocate(4096)?), None);
-    Ok(())
-}
-
-#[test]
-fn pages_come_and_go_whole() -> Outcome {
-    const PAGE: u64 = 192 << 10;
-    let config = SimConfig::new().paged(true).page_sizes(vec![PAGE]).memory_bytes(4 * PAGE);
-    let device = SimDevice::new(config.pacing(Pacing::Idle));
-    assert_eq!(device.page_sizes(), [PAGE]);
-    let range = device.allocate(16 * PAGE)?;
-    assert_eq!(device.balance().bytes, 0, "it is only addresses");
-    let stream = device.create_stream()?;
-    let owner = device.new_owner();
-    device.queue_use(stream, &range, 0, 1, owner, Access::Write)?;
-    assert!(matches!(device.take_violations().as_slice(), [Violation::NotCommitted { .. }]));
-
-    let pages = device.commit(&range, PAGE, 2 * PAGE)?;
-    assert!(device.commit(&range, 2 * PAGE, PAGE).is_err(), "there are pages already");
-    assert!(device.commit(&range, 4 * PAGE, PAGE / 2).is_err(), "half a page");
-    assert!(device.commit(&range, 4 * PAGE + 1, PAGE).is_err(), "between two");
-    assert!(device.commit(&range, 16 * PAGE, PAGE).is_err(), "outside");
-    assert!(device.commit(&range, 4 * PAGE, 4 * PAGE).is_err(), "too much");
-    device.queue_use(stream, &range, PAGE, 2 * PAGE, owner, Access::Write)?;
-    device.assert_clean();
-    assert!(device.decommit(&range, 2 * PAGE, &pages).is_err(), "it begins elsewhere");
-    assert_eq!((device.balance().bytes, device.balance().pages), (2 * PAGE, 1));
-
-    device.decommit(&range, PAGE, &pages)?;
-    let violations = device.take_violations();
-    let [Violation::TakenInUse { action: Action::Call(Call::Decommit), .. }] =
-        violations.as_slice()
-    else {
-        panic!("{violations:?}")
-    };
-    assert_eq!((device.balance().bytes, device.balance().pages), (0, 0));
-
-    let pages = device.commit(&range, PAGE, PAGE)?;
-    device.queue_use(stream, &range, PAGE, PAGE, owner, Access::Write)?;
-    device.synchronize()?;
-    device.decommit(&range, PAGE, &pages)?;
-    device.free(&range)?;
-    device.destroy_stream(&stream)?;
-    assert!(device.balance().is_zero());
-    device.assert_clean();
     Ok(())
 }
 

@@ -29,7 +29,14 @@ bitflags::bitflags! {
         const ADDRESSES = 1 << 2;
         /// A range can grow where it is: [`extend`](super::Device::extend).
         const EXTEND = 1 << 3;
-        /// Physical memory comes and goes under a range: [`commit`](super::Device::commit).
+        /// Physical memory comes and goes under addresses: [`reserve`], [`create_pages`],
+        /// [`destroy_pages`], [`commit`] and [`decommit`].
+        ///
+        /// [`reserve`]: super::Device::reserve
+        /// [`create_pages`]: super::Device::create_pages
+        /// [`destroy_pages`]: super::Device::destroy_pages
+        /// [`commit`]: super::Device::commit
+        /// [`decommit`]: super::Device::decommit
         const PAGES = 1 << 4;
         /// It copies between ranges: [`copy`](super::Device::copy).
         const COPY = 1 << 5;

@@ -14,6 +14,12 @@ pub enum Call {
     Free,
     /// [`Device::extend`](super::Device::extend).
     Extend,
+    /// [`Device::reserve`](super::Device::reserve).
+    Reserve,
+    /// [`Device::create_pages`](super::Device::create_pages).
+    CreatePages,
+    /// [`Device::destroy_pages`](super::Device::destroy_pages).
+    DestroyPages,
     /// [`Device::commit`](super::Device::commit).
     Commit,
     /// [`Device::decommit`](super::Device::decommit).
@@ -50,6 +56,9 @@ impl fmt::Display for Call {
             Self::Allocate => "allocate",
             Self::Free => "free",
             Self::Extend => "extend",
+            Self::Reserve => "reserve",
+            Self::CreatePages => "create_pages",
+            Self::DestroyPages => "destroy_pages",
             Self::Commit => "commit",
             Self::Decommit => "decommit",
             Self::CreateStream => "create_stream",

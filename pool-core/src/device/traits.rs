@@ -71,7 +71,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// A point in a stream's work: done, or waited for by the host or another stream. It lasts
     /// longer than its stream. It is given back by [`discard`](Self::discard).
     type Fence: Send + Sync + 'static;
-    /// Physical memory behind a part of a range.
+    /// A handle of physical memory, which is mapped, unmapped and given back whole.
     type Pages: Send + Sync + 'static;
     /// What the device says when it refuses.
     type Error: Error + Send + Sync + 'static;
@@ -123,33 +123,68 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::Extend))
     }
 
-    /// The sizes of pages that [`commit`](Self::commit) takes, smallest first
-    /// ([`Capabilities::PAGES`]).
+    /// The sizes of handles of physical memory that make sense, smallest first, each a multiple of
+    /// the smallest ([`Capabilities::PAGES`]). [`create_pages`](Self::create_pages) takes every
+    /// multiple of the smallest.
     fn page_sizes(&self) -> &[u64] {
         &[]
     }
 
-    /// Puts physical memory behind a part of a range: one handle, which is released only whole.
+    /// Addresses that no memory is behind yet ([`Capabilities::PAGES`]): a multiple of the smallest
+    /// page, and aligned to it. [`free`](Self::free) gives them back once nothing is committed there.
     ///
     /// # Errors
     ///
-    /// The device's own; nothing is committed.
+    /// The device's own; nothing is reserved.
+    fn reserve(&self, size_bytes: u64) -> Result<Self::Range, Self> {
+        let _ = size_bytes;
+        Err(Failure::Unsupported(Call::Reserve))
+    }
+
+    /// Physical memory in one handle, mapped nowhere yet ([`Capabilities::PAGES`]).
+    ///
+    /// # Errors
+    ///
+    /// The device's own; there are no pages.
+    fn create_pages(&self, size_bytes: u64) -> Result<Self::Pages, Self> {
+        let _ = size_bytes;
+        Err(Failure::Unsupported(Call::CreatePages))
+    }
+
+    /// Gives physical memory back to the device, which is mapped nowhere any more
+    /// ([`Capabilities::PAGES`]). Never waits for work.
+    ///
+    /// # Errors
+    ///
+    /// The device's own; the pages may be lost.
+    fn destroy_pages(&self, pages: Self::Pages) -> Result<(), Self> {
+        drop(pages);
+        Err(Failure::Unsupported(Call::DestroyPages))
+    }
+
+    /// Maps handles in a row from an offset on, and opens them to the device
+    /// ([`Capabilities::PAGES`]). What the handles hold is kept.
+    ///
+    /// # Errors
+    ///
+    /// The device's own; none of them is mapped there.
     fn commit(
         &self,
         range: &Self::Range,
         offset_bytes: u64,
-        size_bytes: u64,
-    ) -> Result<Self::Pages, Self> {
-        let _ = (range, offset_bytes, size_bytes);
+        pages: &[&Self::Pages],
+    ) -> Result<(), Self> {
+        let _ = (range, offset_bytes, pages);
         Err(Failure::Unsupported(Call::Commit))
     }
 
-    /// Takes physical memory away from a part of a range, which no queued work uses: the device
-    /// does not wait.
+    /// Takes one handle from under a range, where it begins at an offset
+    /// ([`Capabilities::PAGES`]). It lives on, and can be committed elsewhere. Does not wait for work:
+    /// that nothing uses it any more is the caller's to know.
     ///
     /// # Errors
     ///
-    /// The device's own; the memory is still there.
+    /// The device's own; it is still mapped.
     fn decommit(
         &self,
         range: &Self::Range,

@@ -81,6 +81,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         lifetime: Lifetime,
     ) -> Result<Owner, PoolError<D::Error>> {
         if let Asker::Known { number, space: Some(usual), .. } = asker
+            && !self.is_paged()
             && let Some(place) = lifetime.place()
         {
             return Ok(self.space_apart(*number, place).unwrap_or(*usual));

@@ -30,7 +30,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if is_others { None } else { books.wanted_ahead(used_bytes) }
         });
         let Some(bytes) = wanted else { return };
-        if !self.may_grow() {
+        // Pages are put where they are needed.
+        if !self.may_grow() || self.is_paged() {
             return;
         }
         let me = T::thread_number();
@@ -77,8 +78,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let wanted = Wanted::exactly(part_bytes, Kind::Base);
         let mut failure = None;
         let taken = part_bytes > 0
-            && (self.extend_by(wanted, &mut failure)
-                || failure.is_none() && self.add_arenas_down_from(wanted, HUB, &mut failure));
+            && if self.is_paged() {
+                self.map_ahead(part_bytes, &mut failure)
+            } else {
+                self.extend_by(wanted, &mut failure)
+                    || failure.is_none() && self.add_arenas_down_from(wanted, HUB, &mut failure)
+            };
         self.end_growth(me);
         let reserved_bytes = if taken { part_bytes } else { 0 };
         self.with_books(|books| {

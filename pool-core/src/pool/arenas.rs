@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Step,
     /// One request was larger than a step.
     Single,
+    /// Addresses, behind which memory comes and goes in pages.
+    Pages,
 }
 
 impl<D: Device> Arena<D> {
@@ -58,7 +60,8 @@ impl<D: Device> Arena<D> {
         &self.range
     }
 
-    /// Bytes of the range when the pool was asked. It may have become longer.
+    /// Bytes of the range when the pool was asked. It may have become longer. If memory comes and goes
+    /// in pages, all its addresses.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -119,7 +122,12 @@ impl<D: Device> Arenas<D> {
         Self { list: Vec::new(), space_bytes, by_size }
     }
 
+    /// Those that come and go whole: all but addresses for pages.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<D>>> {
+        self.list.iter().filter(|arena| arena.kind != Kind::Pages)
+    }
+
+    pub(crate) fn every(&self) -> impl Iterator<Item = &Arc<Arena<D>>> {
         self.list.iter()
     }
 

@@ -14,6 +14,7 @@ use super::fence::{Shared, add_fence};
 use super::floor::Pauses;
 use super::migrate::Usual;
 use super::movable::Movables;
+use super::pages::Paging;
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
 use super::policy::{Growth, Preallocation, Reclaim, Settings};
@@ -125,10 +126,12 @@ pub(crate) struct Books<D: Device> {
     /// Bytes of free stretches that a thread has in its hands.
     pub(crate) in_transit_bytes: u64,
     pub(crate) arenas: Arenas<D>,
+    /// Memory in pages, in a pool that has it so.
+    pub(crate) paging: Option<Paging<D>>,
     /// Ranges that could be neither entered nor given back, and their sizes: tried again when
     /// arenas go back, and at the end.
     pub(crate) strays: Vec<(Arc<D::Range>, u64)>,
-    /// Of all arenas, and of those that are being asked of the device or given back.
+    /// Of all arenas and pages, and of those that are being asked of the device or given back.
     pub(crate) reserved_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
@@ -194,6 +197,7 @@ impl<D: Device> Books<D> {
             resting_bytes: 0,
             in_transit_bytes: 0,
             arenas,
+            paging: None,
             strays: Vec::new(),
             reserved_bytes: 0,
             peak_reserved_bytes: 0,

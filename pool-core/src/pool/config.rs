@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::budget::{Account, Tenancy};
 use super::error::Shortage;
-use super::policy::{Deferred, Growth, Preallocation, Reclaim, Reuse, Settings};
+use super::policy::{Deferred, Growth, Pages, Preallocation, Reclaim, Reuse, Settings};
 use crate::threads::Threads;
 
 /// What is asked of the program when nothing else helps: true if it freed something.
@@ -110,6 +110,13 @@ impl PoolConfig {
     #[must_use]
     pub fn growth(mut self, growth: Growth) -> Self {
         self.settings.growth = growth;
+        self
+    }
+
+    /// Has memory come and go in pages, where the device has them.
+    #[must_use]
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.settings.pages = Some(pages);
         self
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::arenas::{Arena, Claim, Kind};
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
+use super::pages::Paging;
 use super::policy::Idle;
 use super::stats::nanoseconds;
 use crate::device::Device;
@@ -47,13 +48,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return (surplus_bytes, single_bytes, LOOKS);
             };
             let steps = books.arenas.iter().filter(|arena| arena.kind != Kind::Base);
-            let step_bytes = steps.map(|arena| arena.size_bytes).min().unwrap_or(0);
+            let pages = books.paging.as_ref().map(Paging::page_bytes);
+            let step_bytes = steps.map(|arena| arena.size_bytes).chain(pages).min().unwrap_or(0);
             let bounds = (keep_bytes, step_bytes);
             let due_bytes = books.decline.look(period, now, high_bytes, reserved_bytes, bounds);
             (due_bytes, single_bytes, period.1)
         });
+        if self.is_paged() {
+            self.decay_pages(due_bytes, length, failure);
+            return;
+        }
         let is_due = |arena: &Arena<D>, gone_bytes: u64| match arena.kind {
-            Kind::Base => false,
+            Kind::Base | Kind::Pages => false,
             Kind::Step => arena.size_bytes <= due_bytes.saturating_sub(gone_bytes),
             // It served a request that few others are like: that is idle at once.
             Kind::Single => {
@@ -81,6 +87,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.poll(failure);
             self.release_leaving(failure);
         }
+    }
+
+    /// The same in pages: those whose work is done go at once.
+    fn decay_pages(&self, due_bytes: u64, length: u64, failure: &mut Option<Failed<D>>) {
+        let is_worth_it =
+            self.with_books(|books| !books.is_capturing() && books.decline.is_awake());
+        if due_bytes == 0 || !is_worth_it {
+            return;
+        }
+        self.bring_together(failure);
+        let released_bytes = self.release_pages(due_bytes, false, failure);
+        self.with_books(|books| books.decline.note(length, released_bytes));
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::arenas::Kind;
 use super::fence::Shared;
 use super::inner::Inner;
 use super::sabotage::ENDS_EARLY;
@@ -23,7 +24,10 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         let (streams, ranges) = self.with_books(|books| {
             let own = books.streams.values().filter(|known| known.own);
             let streams: Vec<D::Stream> = own.map(|known| known.handle.clone()).collect();
-            let arenas = books.arenas.iter().map(|arena| (arena.range.clone(), arena.size_bytes));
+            let arenas = books.arenas.every().map(|arena| {
+                let held_bytes = if arena.kind == Kind::Pages { 0 } else { arena.size_bytes };
+                (arena.range.clone(), held_bytes)
+            });
             let ranges = arenas.chain(books.strays.iter().cloned());
             (streams, ranges.collect::<Vec<(Arc<D::Range>, u64)>>())
         });
@@ -33,6 +37,9 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
         let done = ENDS_EARLY.is_out() || ranges.is_empty() || self.wait_for_all();
         if done {
             self.release_resting();
+        }
+        if done {
+            self.end_pages();
         }
         for (range, size_bytes) in ranges.iter().filter(|_| done) {
             // A call that failed once may succeed; what fails twice is lost.

@@ -17,6 +17,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
         let limit = self.with_books(|books| self.most_bytes(books)).unwrap_or(u64::MAX);
         let size_bytes = size_bytes.min(limit);
+        if self.is_paged() {
+            return self.preallocate_pages(size_bytes);
+        }
         let wanted = Wanted::exactly(size_bytes, Kind::Base);
         if size_bytes == 0 || self.reserve(size_bytes, wanted).is_none() {
             return Ok(());
@@ -29,9 +32,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(())
     }
 
+    /// The same in pages: as many as it takes, within the limit.
+    fn preallocate_pages(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
+        let mut failure = None;
+        let added = size_bytes > 0 && self.map_ahead(size_bytes, &mut failure);
+        if let (Some(failed), false) = (failure, added) {
+            return Err(failed.into());
+        }
+        self.counters.kept.initial_bytes.add_shared(self.with_books(|books| books.reserved_bytes));
+        Ok(())
+    }
+
     /// Sets bytes aside that the limit allows, and the budget: as many as wanted, at least so many.
     /// None if they do not allow those.
-    fn reserve(&self, wanted_bytes: u64, wanted: Wanted) -> Option<u64> {
+    pub(super) fn reserve(&self, wanted_bytes: u64, wanted: Wanted) -> Option<u64> {
         match self.set_aside(wanted_bytes, wanted.least_bytes, false) {
             Taken::Bytes(bytes) => Some(bytes),
             Taken::Due if wanted.is_needed => self.call_in(wanted_bytes, wanted.least_bytes),
@@ -202,7 +216,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Makes a call that takes memory of the device; none during a capture, unless the device can.
-    fn call_growing<R>(
+    pub(super) fn call_growing<R>(
         &self,
         call: Call,
         make: impl FnOnce(&D) -> Result<R, crate::device::Failure<D::Error>>,

@@ -123,6 +123,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let mut moved = self.merge_parcels_of_nobody(books, collect, now);
             let spaces: Vec<Owner> = books.gatherable().collect();
             for space in spaces {
+                if books.keeps_addresses(space) {
+                    // All that is free there is together.
+                    continue;
+                }
                 let is_apart = books.is_apart(space);
                 let is_nobodys = matches!(books.holder(space), Holder::Gone(_));
                 moved |= match what {

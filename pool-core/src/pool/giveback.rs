@@ -39,6 +39,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.need_of(plea).is_none() {
             return false;
         }
+        if self.is_paged() {
+            self.gather_all(&mut plea.failure, true, Gathered::All);
+            self.fence_hub(&mut plea.failure);
+            return self.grow_by_pages(plea, true);
+        }
         self.call_back();
         self.gather_all(&mut plea.failure, true, Gathered::All);
         self.fence_hub(&mut plea.failure);
@@ -247,7 +252,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         failure: &mut Option<Failed<D>>,
     ) -> Trimmed {
         if self.is_capturing() {
-            return Trimmed { released_bytes: 0, pending_bytes: self.pending_bytes(keep_bytes) };
+            let pending_bytes = if self.is_paged() {
+                let reserved_bytes = self.with_books(|books| books.reserved_bytes);
+                self.idle_page_bytes().min(reserved_bytes.saturating_sub(keep_bytes))
+            } else {
+                self.pending_bytes(keep_bytes)
+            };
+            return Trimmed { released_bytes: 0, pending_bytes };
         }
         // Memory of arenas that are vacated is as free as any.
         self.end_vacating();
@@ -263,6 +274,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.poll(failure);
         if wait {
             self.wait_for_hub(failure);
+        }
+        if self.is_paged() {
+            let reserved_bytes = self.with_books(|books| books.reserved_bytes);
+            let most_bytes = reserved_bytes.saturating_sub(keep_bytes);
+            let released_bytes = self.release_pages(most_bytes, wait, failure);
+            let pending_bytes = self.idle_page_bytes().min(most_bytes - released_bytes);
+            return Trimmed { released_bytes, pending_bytes };
         }
         self.release_idle(keep_bytes, failure)
     }

@@ -42,6 +42,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Has more room for a request, in the ways of the policy, in its order.
     pub(super) fn make_room(&self, plea: &mut Plea<'_, D>) -> bool {
         let order = self.with_books(|books| books.growth.order);
+        if self.is_paged() {
+            return order.contains(&Way::Overflow) && self.grow_by_pages(plea, false);
+        }
         order.into_iter().any(|way| match way {
             Way::Migration => self.migrate(plea),
             way => self.grow_by(way, plea),
@@ -141,7 +144,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// If there is none (false), this thread is one from now on that others wait for. So does one
     /// that is called in the midst of its own call, and one that has waited for long: it may have
     /// been called in the midst of the other's.
-    fn await_growth(&self, me: Option<NonZeroUsize>) -> bool {
+    pub(super) fn await_growth(&self, me: Option<NonZeroUsize>) -> bool {
         let naps = if me.is_some() { MOST_NAPS } else { MOST_BLIND_NAPS };
         for pauses in 0..SHORT_PAUSES + naps {
             let mine = self.with_books(|books| {

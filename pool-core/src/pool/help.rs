@@ -14,7 +14,7 @@ use super::sources::Joined;
 use super::stream::StreamId;
 use super::tenant::remedy_of;
 use crate::device::Device;
-use crate::range::{AllocError, Block, Request};
+use crate::range::{AllocError, Block, Options, Request};
 use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
@@ -71,7 +71,9 @@ const MOST_ROUNDS: u32 = 5;
 /// A request on its way through the steps.
 pub(super) struct Plea<'a, D: Device> {
     pub(super) asker: &'a Asker<D>,
-    pub(super) request: &'a Request,
+    pub(super) request: Request,
+    /// Whether the block is to lie at the high end of where it fits: pages were put there for it.
+    pub(super) at_high_end: bool,
     /// Where it is served from.
     pub(super) space: Owner,
     /// What the asker's stream waited for.
@@ -107,11 +109,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.drain(&mut failure);
         }
         self.make_way(true, &mut failure);
+        self.settle_addresses(asker, own);
         let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
         let mixes = tight;
-        let mut plea = Plea { asker, request, space, joined, tight, mixes, again: false, failure };
+        let (request, again, at_high_end) = (*request, false, false);
+        let mut plea =
+            Plea { asker, request, at_high_end, space, joined, tight, mixes, again, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             self.grow_ahead(true, &mut plea.failure);
             return Ok(block);
@@ -220,13 +225,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
         plea: &mut Plea<'_, D>,
         may_wait: bool,
     ) -> Result<Option<Block>, PoolError<D::Error>> {
+        let usual = plea.request;
+        if core::mem::take(&mut plea.at_high_end) {
+            plea.request = usual.options(usual.options.union(Options::HIGH_END));
+        }
+        let served = self.attempt_once(plea, may_wait);
+        plea.request = usual;
+        served
+    }
+
+    fn attempt_once(
+        &self,
+        plea: &mut Plea<'_, D>,
+        may_wait: bool,
+    ) -> Result<Option<Block>, PoolError<D::Error>> {
         let may_wait = may_wait && plea.asker.waits().is_some();
         let served = if plea.space == HUB {
             self.allocate_from_hub(plea, may_wait)
         } else {
-            match self.shared.allocate_in(plea.space, plea.request) {
+            match self.shared.allocate_in(plea.space, &plea.request) {
                 Err(AllocError::OutOfMemory { .. }) if self.take_from_hub(plea, may_wait) => {
-                    self.shared.allocate_in(plea.space, plea.request).map(Some)
+                    self.shared.allocate_in(plea.space, &plea.request).map(Some)
                 }
                 served => served.map(Some),
             }
@@ -378,7 +397,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             (books.limit_bytes, captures)
         });
         let size_bytes = plea.request.size_bytes;
-        let is_unplaced = self.with_books(|books| books.arenas.place(size_bytes, 0).is_none());
+        let is_unplaced = self.with_books(|books| {
+            books.paging.is_none() && books.arenas.place(size_bytes, 0).is_none()
+        });
         let tenancy = self.seat.as_ref().map(|seat| seat.stats());
         let remedy =
             if !captures.is_empty() && stats.deferred_bytes + stats.free_bytes >= size_bytes {

@@ -158,7 +158,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let chosen = self.with_books(|books| {
             let mut passed_over: Vec<Block> = Vec::new();
             let chosen = loop {
-                let block = match self.shared.allocate_past_caches(HUB, plea.request) {
+                let block = match self.shared.allocate_past_caches(HUB, &plea.request) {
                     Ok(block) => block,
                     Err(AllocError::OutOfMemory { .. }) => break Ok(None),
                     Err(error) => break Err(error),
@@ -329,13 +329,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Serves a small request from whatever span has room, whosever it is, once the asker's stream
     /// has waited for that one: what is left when all else was tried.
     pub(super) fn allocate_crumb(&self, plea: &mut Plea<'_, D>) -> Option<Block> {
-        if !self.shared.is_small(plea.request) {
+        if !self.shared.is_small(&plea.request) {
             return None;
         }
         let spaces: Vec<Owner> = self.with_books(|books| books.gatherable().collect());
         spaces.into_iter().find_map(|space| {
             let (block, need) = self.with_books(|books| {
-                let block = self.shared.allocate_past_caches(space, plea.request).ok()?;
+                let block = self.shared.allocate_past_caches(space, &plea.request).ok()?;
                 let source = books.source_of(space).filter(|&source| {
                     Some(source) != plea.asker.number() && books.sources.get(source).is_some()
                 });

@@ -97,7 +97,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let most = settings.limit_bytes.or(memory.map(|memory| memory.total_bytes));
         // Arenas of buddies leave gaps before them.
         let by_size = settings.reuse.placement == Placement::Buddy;
-        let times = if by_size { 4 } else { 2 };
+        let pages = settings.pages.filter(|_| !by_size);
+        let pages = pages.filter(|_| capabilities.contains(Capabilities::PAGES));
+        let times = match pages {
+            Some(pages) => u64::from(pages.address_times).max(2),
+            None if by_size => 4,
+            None => 2,
+        };
         let twice = most.map_or(UNKNOWN_SPACE_BYTES, |most| most.saturating_mul(times));
         let first_bytes = match settings.preallocation {
             Preallocation::Nothing => 0,
@@ -157,6 +163,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             settings,
         };
         inner.set_cooling(settings.reclaim.cool_down);
+        if let Some(pages) = pages {
+            let least_bytes = most.unwrap_or(UNKNOWN_SPACE_BYTES).min(space_bytes / 2);
+            inner.reserve_addresses(pages, space_bytes, least_bytes)?;
+        }
         if matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
             // With the first request.
         } else if settings.warms_later {

@@ -15,6 +15,7 @@
 //! | `stains`, `sources` | which parts of the hub wait for what |
 //! | `grow`, `extend`, `ahead`, `arenas` | memory that comes from the device |
 //! | `whereabouts` | which block a program's pointer is that of |
+//! | `pages` | memory that comes and goes in pages, under addresses that stay |
 //! | `giveback`, `decay`, `decline` | memory that goes back, on request and by itself |
 //! | `movable`, `migrate` | buffers that may be moved, and how they are moved together |
 //! | [`budget`], `tenant`, `vacate` | several pools on one device, and what one owes the others |
@@ -79,6 +80,7 @@ mod models;
 mod movable;
 mod notes;
 mod order;
+mod pages;
 mod parcel;
 mod plenty;
 pub mod policy;

@@ -326,8 +326,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 if !matches!(books.holder(space), Holder::Gone(_)) {
                     continue;
                 }
+                if books.keeps_addresses(space) {
+                    self.bring_addresses_back(books);
+                }
                 self.empty_into_hub(books, space);
-                if self.shared.use_of(space).owned_bytes == 0 {
+                if self.shared.use_of(space).owned_bytes == 0 && !books.keeps_addresses(space) {
                     books.set_holder(space, Holder::Nobody);
                 }
             }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
+use super::pages::Paging;
 use crate::device::Device;
 use crate::threads::{HUB, Threads};
 
@@ -27,6 +28,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 break;
             }
             released += arena.size_bytes;
+        }
+        if released < bytes {
+            released += self.release_pages(bytes - released, false, failure);
         }
         released
     }
@@ -53,11 +57,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.smallest_arena().is_some_and(|smallest| longest >= smallest)
     }
 
-    /// Bytes of the smallest arena that are managed.
+    /// Bytes of the smallest arena that are managed, or of a page.
     fn smallest_arena(&self) -> Option<u64> {
         let shape = self.shared.shape();
         self.with_books(|books| {
-            books.arenas.iter().map(|arena| shape.bytes(arena.stretch.len)).min()
+            let arenas = books.arenas.iter().map(|arena| shape.bytes(arena.stretch.len));
+            arenas.chain(books.paging.as_ref().map(Paging::page_bytes)).min()
         })
     }
 }

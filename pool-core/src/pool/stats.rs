@@ -29,6 +29,14 @@ pub struct DeviceCalls {
     pub frees: u64,
     /// Copies of blocks that were moved, with success or not.
     pub copies: u64,
+    /// Handles of pages that were made, with success or not.
+    pub creations: u64,
+    /// Handles of pages that were given back.
+    pub destructions: u64,
+    /// Rows of pages that were mapped, with success or not.
+    pub commits: u64,
+    /// Handles of pages that were unmapped, with success or not.
+    pub decommits: u64,
 }
 
 impl DeviceCalls {
@@ -43,6 +51,10 @@ impl DeviceCalls {
             + self.extensions
             + self.frees
             + self.copies
+            + self.creations
+            + self.destructions
+            + self.commits
+            + self.decommits
     }
 }
 
@@ -109,6 +121,8 @@ pub struct PoolStats {
     pub migrations: u64,
     /// Bytes of blocks that were moved.
     pub migrated_bytes: u64,
+    /// Pages that were taken from where they held no block, and serve elsewhere.
+    pub moved_pages: u64,
     /// By how many bytes.
     pub growth_bytes: u64,
     /// How long the device took for that; zero on one without a clock.
@@ -134,6 +148,11 @@ pub(super) struct Counters {
     pub(super) growths: Counter,
     pub(super) growths_ahead: Counter,
     pub(super) copies: Counter,
+    pub(super) creations: Counter,
+    pub(super) destructions: Counter,
+    pub(super) commits: Counter,
+    pub(super) decommits: Counter,
+    pub(super) moved_pages: Counter,
     pub(super) migrations: Counter,
     pub(super) migrated_bytes: Counter,
     pub(super) kept: Kept,
@@ -209,7 +228,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 extensions: counters.extensions.get(),
                 frees: counters.frees.get(),
                 copies: counters.copies.get(),
+                creations: counters.creations.get(),
+                destructions: counters.destructions.get(),
+                commits: counters.commits.get(),
+                decommits: counters.decommits.get(),
             },
+            moved_pages: counters.moved_pages.get(),
             steals: counters.steals.get(),
             initial_bytes: counters.kept.initial_bytes.get(),
             shelf_hits: counters.shelf_hits.get(),

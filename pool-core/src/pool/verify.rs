@@ -1,7 +1,7 @@
 //! The pool, checked from its tables.
 
 use super::Pool;
-use super::arenas::Claim;
+use super::arenas::{Claim, Kind};
 use super::books::Holder;
 use super::inner::CLEAN;
 use crate::device::Device;
@@ -52,6 +52,22 @@ impl<D: Device, T: Threads> Pool<D, T> {
                 }
                 if space == HUB || !nobody {
                     owned += owned_here;
+                }
+            }
+            if let Some(paging) = &books.paging {
+                if paging.is_busy() {
+                    return fault("pages were left in a thread's hands", paging.page_bytes());
+                }
+                reserved += paging.held_bytes();
+                owned = match owned.checked_sub(paging.mapped_bytes()) {
+                    Some(rest) => rest,
+                    None => return fault("pages that are nobody's", paging.mapped_bytes()),
+                };
+                let arenas = books.arenas.every().filter(|arena| arena.kind == Kind::Pages);
+                let addresses: u64 = arenas.map(|arena| arena.size_bytes).sum();
+                let bare = inner.shared.bare_bytes();
+                if bare + paging.mapped_bytes() != addresses {
+                    return fault("addresses that are neither bare nor have memory", bare);
                 }
             }
             for arena in books.arenas.iter() {

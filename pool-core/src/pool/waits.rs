@@ -31,7 +31,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.gather(plea);
             let waits = plea.asker.waits().is_some();
             self.take_from_hub(plea, waits);
-            if self.fits(plea) {
+            if self.fits(plea) || self.is_paged() && self.grow_by_pages(plea, false) {
                 break;
             }
         }

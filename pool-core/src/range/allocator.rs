@@ -74,6 +74,8 @@ pub struct OffsetAllocator<S: Storage> {
     pub(super) tolerance: Tolerance,
     /// Granules owned, if these are not those of a whole range but of islands.
     pub(super) islands: Option<u64>,
+    /// Of these, granules that no memory is behind.
+    pub(super) bare: u64,
 }
 
 /// The free granules of a range, as its placement keeps them.
@@ -217,6 +219,7 @@ impl<S: Storage> OffsetAllocator<S> {
             generation: Generation::first(config.handle_seed),
             tolerance: Tolerance::new(config.tolerance_percent)?,
             islands: None,
+            bare: 0,
         };
         // The nodes for it are there, as was checked.
         let _ = match &mut range.free {

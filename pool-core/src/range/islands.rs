@@ -18,7 +18,7 @@ use super::request::{Options, Request};
 use super::storage::{Chunked, Storage};
 
 /// Marks the generation of a live block that stands for a lent stretch: no handle has it.
-const LENT: u32 = 1 << 31;
+pub(super) const LENT: u32 = 1 << 31;
 
 /// A stretch of a range, in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,13 @@ impl Stretch {
 pub(crate) struct Rest {
     pub(crate) before: Option<u32>,
     pub(crate) behind: Option<u32>,
+}
+
+impl Rest {
+    /// How many pieces it is.
+    pub(super) fn count(self) -> u64 {
+        u64::from(self.before.is_some()) + u64::from(self.behind.is_some())
+    }
 }
 
 impl OffsetAllocator<Chunked> {
@@ -269,7 +276,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// That there are so many nodes to be had, after more were added if need be.
-    fn prepare(&mut self, nodes: u32) -> Result<(), Metadata> {
+    pub(super) fn prepare(&mut self, nodes: u32) -> Result<(), Metadata> {
         match self.table.require(nodes) {
             Err(missing) if !self.table.storage.replenish(&self.shape, missing) => Err(missing),
             _ => self.table.require(nodes),
@@ -290,7 +297,7 @@ impl<S: Storage> OffsetAllocator<S> {
         Ok(node)
     }
 
-    fn rebase_peak_at_least(&mut self) {
+    pub(super) fn rebase_peak_at_least(&mut self) {
         let books = &mut self.books;
         books.peak_live_granules = books.peak_live_granules.max(books.live_granules);
     }
@@ -324,7 +331,7 @@ impl<S: Storage> OffsetAllocator<S> {
         Some(self.cut_free(longest))
     }
 
-    fn note_islands(&mut self, more: u64, less: u64) {
+    pub(super) fn note_islands(&mut self, more: u64, less: u64) {
         if let Some(owned) = &mut self.islands {
             *owned = *owned + more - less;
         }
@@ -375,33 +382,54 @@ impl<S: Storage> OffsetAllocator<S> {
 
     /// Makes a part of a lent stretch free again. The part lies in it. An error changes nothing.
     pub(crate) fn take_back(&mut self, node: u32, part: Stretch) -> Result<Rest, Metadata> {
+        let (freed, rest) = self.carve(node, part, self.pieces_of(part) - 1)?;
+        self.release_whole(freed);
+        self.books.live_granules -= part.len;
+        self.books.live_blocks = self.books.live_blocks + rest.count() - 1;
+        Ok(rest)
+    }
+
+    /// Makes a part of a live piece one of its own, and leaves nodes for so many more: its node, and
+    /// those of what lies before and behind it, which are as the whole was. An error changes nothing.
+    pub(super) fn carve(
+        &mut self,
+        node: u32,
+        part: Stretch,
+        more: u32,
+    ) -> Result<(u32, Rest), Metadata> {
         let whole = *self.table.storage.node(node);
-        let end = u64::from(part.start) + part.len;
-        let (before, behind) = (whole.start < part.start, end < whole.end());
-        let pieces = u32::from(before) + u32::from(behind);
-        self.prepare(pieces + self.pieces_of(part) - 1)?;
-        let generation = whole.links[0];
-        let freed = if before {
-            let len = u64::from(part.start - whole.start);
-            self.table.storage.node_mut(node).set_len(len);
-            self.table.insert_after(node, Node::live(part.start, part.len, generation))
+        let (before, behind) = (whole.start < part.start, part.end() < whole.end());
+        self.prepare(u32::from(before) + u32::from(behind) + more)?;
+        let alike = |start: u32, len: u64| Node::live(start, len, whole.links[0]);
+        let carved = if before {
+            self.table.storage.node_mut(node).set_len(u64::from(part.start - whole.start));
+            self.insert_like(node, alike(part.start, part.len), &whole)
         } else {
             self.table.storage.node_mut(node).set_len(part.len);
             node
         };
         let behind = behind.then(|| {
-            let rest = Node::live(end as u32, whole.end() - end, generation);
-            self.table.insert_after(freed, rest)
+            let rest = alike(part.end() as u32, whole.end() - part.end());
+            self.insert_like(carved, rest, &whole)
         });
+        Ok((carved, Rest { before: before.then_some(node), behind }))
+    }
+
+    fn insert_like(&mut self, before: u32, node: Node, whole: &Node) -> u32 {
+        let inserted = self.table.insert_after(before, node);
+        self.table.storage.node_mut(inserted).set_bare(whole.is_bare());
+        inserted
+    }
+
+    /// Makes a live piece free, and merges it. The caller has made sure of nodes for buddies.
+    pub(super) fn release_whole(&mut self, node: u32) {
+        let generation = self.table.storage.node(node).links[0];
         match &mut self.free {
             Free::Runs(runs, _) => {
-                runs.free(&mut self.table.storage, &mut self.table.chain, freed, generation);
+                runs.free(&mut self.table.storage, &mut self.table.chain, node, generation);
             }
-            Free::Buddies(buddies) => buddies.release_in_pieces(&mut self.table, freed),
+            Free::Buddies(buddies) => buddies.release_in_pieces(&mut self.table, node),
         }
-        self.books.live_granules -= part.len;
-        self.books.live_blocks = self.books.live_blocks + u64::from(pieces) - 1;
-        Ok(Rest { before: before.then_some(node), behind })
     }
 
     /// Makes one lent stretch two, of which the second begins at a granule inside: its node. The

@@ -12,7 +12,7 @@
 //! | `need`, `allocator`, `last_look` | a request against all of them, in order |
 //! | `query` | questions that change nothing |
 //! | `end`, `resize`, `blocks`, `verify` | the range's end, a block's size, lists, checks |
-//! | `islands` | stretches that are lent, for the layer above |
+//! | `islands`, `bare` | stretches that are lent, and addresses without memory, for the layer above |
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -27,6 +27,8 @@
 
 mod address_index;
 mod allocator;
+#[cfg(feature = "alloc")]
+mod bare;
 mod block;
 mod blocks;
 mod buddies;
@@ -56,6 +58,8 @@ mod trie;
 mod verify;
 
 pub use allocator::OffsetAllocator;
+#[cfg(feature = "alloc")]
+pub(crate) use bare::{Part, PartKind};
 pub use block::{Block, Piece, RangeStats, SpanExtent, Visits};
 #[cfg(feature = "alloc")]
 pub(crate) use config::Shape;
@@ -67,7 +71,7 @@ pub use handle::Handle;
 #[cfg(feature = "alloc")]
 pub(crate) use handle::{Generation, Slot};
 #[cfg(feature = "alloc")]
-pub(crate) use islands::Stretch;
+pub(crate) use islands::{Rest, Stretch};
 #[cfg(feature = "alloc")]
 pub(crate) use need::Need;
 pub use node::Node;

@@ -36,7 +36,7 @@ pub struct Node {
     last: u32,
     /// The piece before this one in address order (30 bits), and the state (2 bits).
     before: u32,
-    /// The piece after this one in address order (30 bits), and [`TWIN`].
+    /// The piece after this one in address order (30 bits), [`BARE`] and [`TWIN`].
     after: u32,
     /// While free: the links of the index that holds it. While live: the generation, in the
     /// first. For a span: its slot, in the first.
@@ -45,6 +45,10 @@ pub struct Node {
 
 /// Set on a free node that hangs in the list of another of its size.
 const TWIN: u32 = 1 << 31;
+
+/// Set on a live node that stands for addresses that no memory is behind.
+#[cfg(feature = "alloc")]
+const BARE: u32 = 1 << 30;
 
 const STATE_SHIFT: u32 = 30;
 
@@ -151,6 +155,16 @@ impl Node {
         self.after = self.after & !NONE | node;
     }
 
+    #[cfg(feature = "alloc")]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.after & BARE != 0 && self.state() == State::Live
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(crate) fn set_bare(&mut self, bare: bool) {
+        self.after = self.after & !BARE | if bare { BARE } else { 0 };
+    }
+
     #[inline]
     pub(crate) fn is_twin(&self) -> bool {
         self.after & TWIN != 0
@@ -190,6 +204,12 @@ mod tests {
                     assert_eq!(node.after(), NONE - value);
                     assert_eq!(node.state(), state);
                     assert_eq!(node.is_twin(), twin);
+                    #[cfg(feature = "alloc")]
+                    for bare in [true, false] {
+                        node.set_bare(bare);
+                        assert_eq!(node.is_bare(), bare && state == State::Live);
+                        assert_eq!((node.after(), node.is_twin()), (NONE - value, twin));
+                    }
                 }
             }
         }

@@ -29,6 +29,7 @@ struct Totals {
     empty_spans: u32,
     live_granules: u64,
     live_blocks: u64,
+    bare_granules: u64,
     unmerged_blocks: u32,
 }
 
@@ -79,6 +80,7 @@ impl<S: Storage> OffsetAllocator<S> {
         let books = &self.books;
         hold(books.live_granules == totals.live_granules, "live granules miscounted", NONE)?;
         hold(books.live_blocks == totals.live_blocks, "live blocks miscounted", NONE)?;
+        hold(self.bare == totals.bare_granules, "bare granules miscounted", NONE)?;
         hold(books.peak_live_granules >= books.live_granules, "a peak below the present", NONE)
     }
 
@@ -122,6 +124,8 @@ impl<S: Storage> OffsetAllocator<S> {
                     totals.free_runs += 1;
                     self.verify_merged(index)?;
                 }
+                #[cfg(feature = "alloc")]
+                State::Live if piece.is_bare() => totals.bare_granules += piece.len(),
                 State::Live => {
                     totals.live_blocks += 1;
                     totals.live_granules += piece.len();

@@ -13,6 +13,7 @@
 //! | `names`, `starts`, `packed` | blocks outside spans: their handles, where they begin, and both in registers |
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `spaces` | a shard for each owner: what a pool of streams does with them |
+//! | `bare` | addresses of spaces that no memory is behind |
 //! | `centre`, `shard` | the range and its shards, each under a lock |
 //! | `latest` | the block that a shard served last, which comes and goes |
 //!
@@ -31,6 +32,7 @@
 )]
 
 mod allocator;
+mod bare;
 mod cache;
 mod centre;
 mod classes;

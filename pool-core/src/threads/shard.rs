@@ -7,7 +7,7 @@ use super::latest::Latest;
 use super::names::MOST_NODES;
 use crate::range::{
     AllocError, Block, Chunked, ConfigError, Handle, HandleError, Metadata, OffsetAllocator,
-    RangeConfig, Request, Shape, Slot, Stretch,
+    RangeConfig, Request, Rest, Shape, Slot, Stretch,
 };
 
 /// A part of the range under one lock. The first shard is the range itself, which lends
@@ -281,6 +281,19 @@ impl Shard {
     /// Takes a part of what was lent back. False if there is no metadata for that: all is as
     /// before.
     pub(crate) fn take_back(&mut self, part: Stretch) -> bool {
+        self.take_back_by(part, OffsetAllocator::take_back)
+    }
+
+    /// The same for a part that no memory is behind.
+    pub(crate) fn take_bare_back(&mut self, part: Stretch) -> bool {
+        self.take_back_by(part, OffsetAllocator::take_bare_back)
+    }
+
+    fn take_back_by(
+        &mut self,
+        part: Stretch,
+        take: impl FnOnce(&mut OffsetAllocator<Chunked>, u32, Stretch) -> Result<Rest, Metadata>,
+    ) -> bool {
         let behind = self.lent.partition_point(|&(first, _)| first <= part.start);
         let Some(place) = behind.checked_sub(1) else { return false };
         let Some(&(first, node)) = self.lent.get(place) else { return false };
@@ -288,7 +301,7 @@ impl Shard {
         if part.start != first && self.lent.try_reserve(1).is_err() {
             return false;
         }
-        let Ok(rest) = self.range().take_back(node, part) else { return false };
+        let Ok(rest) = take(self.range(), node, part) else { return false };
         if let Some(node) = rest.behind {
             let start = u64::from(part.start) + part.len;
             self.lent.insert(behind, (start as u32, node));
@@ -297,6 +310,33 @@ impl Shard {
             self.lent.remove(place);
         }
         self.lent_granules -= part.len;
+        true
+    }
+
+    /// Lends a part that was bare. False for want of metadata.
+    pub(crate) fn lend_bare(&mut self, part: Stretch) -> bool {
+        if self.lent.try_reserve(1).is_err() {
+            return false;
+        }
+        let Ok(node) = self.range().lend_bare(part) else { return false };
+        self.enter_lent(part, node);
+        true
+    }
+
+    /// Lends an island that is all there, whatever memory is behind it. False for want of
+    /// metadata.
+    pub(crate) fn lend_island(&mut self, island: Stretch, bare: &[Stretch]) -> bool {
+        let mut lent = Vec::new();
+        if self.lent.try_reserve(1).is_err() || lent.try_reserve(1).is_err() {
+            return false;
+        }
+        for &part in bare {
+            // A whole piece, which takes no metadata.
+            let free = self.range().back(part);
+            debug_assert!(free.is_ok(), "{part:?} is no piece");
+        }
+        self.lend_free_of(island, &mut lent);
+        debug_assert_eq!(lent, [island], "a part of it is somebody's");
         true
     }
 }

@@ -60,6 +60,7 @@ pub(crate) enum NotFreed {
 /// What a space has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpaceUse {
+    /// What no memory is behind is none.
     pub(crate) owned_bytes: u64,
     /// Blocks that were given out, cached ones and those set aside included.
     pub(crate) used_bytes: u64,
@@ -419,9 +420,9 @@ impl<T: Threads> SharedAllocator<T> {
         let shape = self.shape();
         let mut guard = self.inner().centre.lock(space.0);
         let owned = guard.owned_granules().unwrap_or(0);
-        let lent = guard.lent_granules();
+        let elsewhere = guard.lent_granules() + guard.range().bare_granules();
         SpaceUse {
-            owned_bytes: shape.bytes(owned - lent),
+            owned_bytes: shape.bytes(owned - elsewhere),
             used_bytes: shape.bytes(guard.used_granules()),
             used_blocks: guard.used_blocks(),
             longest_run_bytes: shape.bytes(guard.range().longest_run()),

@@ -66,6 +66,8 @@ pub(crate) enum Table {
     Driver,
     /// Frees while the device works
     Frees,
+    /// Pages: a start, a growth, pages that move, and giving back
+    Pages,
     /// Steps as a training has them
     Training,
     /// Many threads

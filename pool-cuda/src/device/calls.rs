@@ -7,8 +7,9 @@ use std::time::Instant;
 use pool_core::device::{Capabilities, Device, Failure, MemoryInfo, Severity};
 
 use super::memory::Memory;
-use super::{CudaDevice, CudaFence, CudaRange, CudaStream};
-use crate::error::CudaError;
+use super::pages::Paging;
+use super::{CudaDevice, CudaFence, CudaPages, CudaRange, CudaStream};
+use crate::error::{CudaError, host_size};
 use crate::process;
 use crate::sys::{NOT_READY, RawStream, STREAM_NON_BLOCKING};
 
@@ -17,13 +18,6 @@ type Result<T> = core::result::Result<T, Failure<CudaError>>;
 
 /// The driver's code for what a device does not have.
 const NOT_SUPPORTED: i32 = 801;
-
-/// Bytes that a pool asks for, as the driver takes them.
-fn host_size(bytes: u64) -> core::result::Result<usize, CudaError> {
-    // No memory is so large; the driver would say the same.
-    let too_large = CudaError::Call { call: "cuMemAlloc_v2", code: 2 };
-    usize::try_from(bytes).map_err(|_| too_large)
-}
 
 impl CudaDevice {
     /// Does something with a stream: its device's context is current where its name alone does not
@@ -117,12 +111,12 @@ impl Device for CudaDevice {
     type Range = CudaRange;
     type Stream = CudaStream;
     type Fence = CudaFence;
-    type Pages = ();
+    type Pages = CudaPages;
     type Error = CudaError;
 
     fn allocate(&self, size_bytes: u64) -> Result<CudaRange> {
         process::check()?;
-        let bytes = host_size(size_bytes)?;
+        let bytes = host_size("cuMemAlloc_v2", size_bytes)?;
         let core = self.core();
         let allocate = || self.inner.memory.allocate(core.driver, &core.context, bytes);
         Ok(core.driver.relaxed(allocate)?)
@@ -130,6 +124,9 @@ impl Device for CudaDevice {
 
     fn free(&self, range: &CudaRange) -> Result<()> {
         process::check()?;
+        if range.reserved_bytes > 0 {
+            return Ok(self.with_pages(|paging| paging.free(range))?);
+        }
         let core = self.core();
         let free = || self.inner.memory.free(core.driver, &core.context, range);
         Ok(core.driver.relaxed(free)?)
@@ -153,7 +150,9 @@ impl Device for CudaDevice {
         } else {
             Capabilities::MEMORY
         };
-        all | free | known
+        let pages =
+            self.inner.pages.as_ref().map_or(Capabilities::empty(), |_| Capabilities::PAGES);
+        all | free | known | pages
     }
 
     fn severity(&self, error: &CudaError) -> Severity {
@@ -166,6 +165,35 @@ impl Device for CudaDevice {
 
     fn address(&self, range: &CudaRange) -> Option<u64> {
         Some(range.address())
+    }
+
+    fn page_sizes(&self) -> &[u64] {
+        self.inner.pages.as_ref().map_or(&[], Paging::sizes)
+    }
+
+    fn reserve(&self, size_bytes: u64) -> Result<CudaRange> {
+        process::check()?;
+        Ok(self.with_pages(|paging| paging.reserve(size_bytes))?)
+    }
+
+    fn create_pages(&self, size_bytes: u64) -> Result<CudaPages> {
+        process::check()?;
+        Ok(self.with_pages(|paging| paging.create(size_bytes))?)
+    }
+
+    fn destroy_pages(&self, pages: CudaPages) -> Result<()> {
+        process::check()?;
+        Ok(self.with_pages(|paging| paging.destroy(pages))?)
+    }
+
+    fn commit(&self, range: &CudaRange, offset_bytes: u64, pages: &[&CudaPages]) -> Result<()> {
+        process::check()?;
+        Ok(self.with_pages(|paging| paging.commit(range, offset_bytes, pages))?)
+    }
+
+    fn decommit(&self, range: &CudaRange, offset_bytes: u64, pages: &CudaPages) -> Result<()> {
+        process::check()?;
+        Ok(self.with_pages(|paging| paging.decommit(range, offset_bytes, pages))?)
     }
 
     fn create_stream(&self) -> Result<CudaStream> {
@@ -275,7 +303,7 @@ impl Device for CudaDevice {
         to: (&CudaRange, u64),
         size_bytes: u64,
     ) -> Result<()> {
-        let bytes = host_size(size_bytes)?;
+        let bytes = host_size("cuMemcpyAsync", size_bytes)?;
         self.with_stream(stream, |of, raw| {
             let from = from.0.address + from.1;
             let to = to.0.address + to.1;

@@ -15,10 +15,14 @@ use crate::sys::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ArenaSource {
-    /// A pool of the driver's (`cuMemAllocFromPoolAsync`) where the device has them, so that
-    /// giving back waits for no work; else [`Plain`](Self::Plain).
+    /// Pages where the device has them (`cuMemCreate`, `cuMemMap`): memory goes where blocks are,
+    /// and moves without being copied. Else, and for what is to be one piece,
+    /// [`DriverPool`](Self::DriverPool).
     #[default]
     Automatic,
+    /// A pool of the driver's (`cuMemAllocFromPoolAsync`) where the device has them, so that
+    /// giving back waits for no work; else [`Plain`](Self::Plain).
+    DriverPool,
     /// `cuMemAlloc` and `cuMemFree`, which waits for all work of the device.
     Plain,
     /// Memory of the host, pinned, which the device reads and writes at the same address
@@ -41,10 +45,12 @@ pub(crate) fn host_pointer(address: RawAddress) -> *mut c_void {
     core::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// An arena's memory.
+/// An arena's memory, or addresses for it.
 #[derive(Debug)]
 pub struct CudaRange {
     pub(super) address: RawAddress,
+    /// How many addresses it is, if they were reserved without memory; else 0.
+    pub(super) reserved_bytes: u64,
 }
 
 impl CudaRange {
@@ -65,7 +71,7 @@ impl Memory {
         match source {
             ArenaSource::Plain => Ok(Self::Plain),
             ArenaSource::PinnedHost => Ok(Self::Host),
-            ArenaSource::Automatic => {
+            ArenaSource::Automatic | ArenaSource::DriverPool => {
                 if !driver.has(ATTRIBUTE_MEMORY_POOLS, device)? {
                     return Ok(Self::Plain);
                 }
@@ -102,7 +108,7 @@ impl Memory {
                 Ok(())
             })?,
         }
-        Ok(CudaRange { address })
+        Ok(CudaRange { address, reserved_bytes: 0 })
     }
 
     pub(super) fn free(

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `context` | the context, current in a scope |
 //! | `memory` | where arenas come from |
+//! | `pages` | physical memory that is mapped, moved, and shared with other processes |
 //! | `stream`, `events` | streams and fences |
 //! | `calls` | the calls that a pool makes |
 //! | `copies` | copies and fills in a stream |
@@ -14,6 +15,7 @@ mod context;
 mod copies;
 mod events;
 mod memory;
+mod pages;
 mod peers;
 mod stream;
 
@@ -25,17 +27,17 @@ use pool_core::device::MemoryInfo;
 pub(crate) use self::context::Context;
 use self::events::Events;
 use self::memory::Memory;
+use self::pages::Paging;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::process;
-use crate::sys::{
-    ATTRIBUTE_VIRTUAL_MEMORY, GRANULARITY_MINIMUM, PageProperties, RawContext, RawDevice,
-};
+use crate::sys::{RawContext, RawDevice};
 
 pub use context::ContextGuard;
 pub use events::{CudaFence, EventCounts};
 pub(crate) use memory::host_pointer;
 pub use memory::{ArenaSource, CudaRange};
+pub use pages::{CudaPages, ImportedBytes, PageCounts, PagesId, SharedBytes, SharedPages};
 pub use stream::CudaStream;
 
 /// An open device: what a [`Pool`](pool_core::Pool) is made over. A clone is the same device.
@@ -65,6 +67,8 @@ pub struct CudaDevice {
 #[derive(Debug)]
 struct Inner {
     memory: Memory,
+    /// Where arenas are pages, if the device has any.
+    pages: Option<Paging>,
     core: Arc<Core>,
 }
 
@@ -209,16 +213,26 @@ impl CudaDevice {
             ordinal,
             name: name(driver, device)?,
             total_bytes: total_bytes(driver, device)?,
-            page_bytes: page_bytes(driver, device)?,
+            page_bytes: pages::page_bytes(driver, device, false)?,
             events: Events::new(),
             context,
         });
-        Self::with_memory(core, ArenaSource::default())
+        Self::with_memory(core, ArenaSource::default(), false)
     }
 
-    fn with_memory(core: Arc<Core>, source: ArenaSource) -> Result<Self, CudaError> {
+    fn with_memory(
+        core: Arc<Core>,
+        source: ArenaSource,
+        exportable: bool,
+    ) -> Result<Self, CudaError> {
+        let pages = match source {
+            ArenaSource::Automatic => {
+                Paging::of(core.driver, core.raw, core.total_bytes, exportable)?
+            }
+            _ => None,
+        };
         let memory = Memory::of(source, core.driver, &core.context, core.raw)?;
-        Ok(Self { inner: Arc::new(Inner { memory, core }) })
+        Ok(Self { inner: Arc::new(Inner { memory, pages, core }) })
     }
 
     /// The same device, whose arenas come from somewhere else.
@@ -244,7 +258,7 @@ impl CudaDevice {
     /// ```
     pub fn with_source(&self, source: ArenaSource) -> Result<Self, CudaError> {
         process::check()?;
-        Self::with_memory(Arc::clone(&self.inner.core), source)
+        Self::with_memory(Arc::clone(&self.inner.core), source, false)
     }
 
     fn core(&self) -> &Core {
@@ -472,17 +486,4 @@ fn total_bytes(driver: &Driver, device: RawDevice) -> Result<u64, CudaError> {
     // SAFETY: the pointer is to a local.
     unsafe { driver.functions.device_memory(&raw mut bytes, device) }?;
     Ok(bytes as u64)
-}
-
-fn page_bytes(driver: &Driver, device: RawDevice) -> Result<Option<u64>, CudaError> {
-    if !driver.has(ATTRIBUTE_VIRTUAL_MEMORY, device)? {
-        return Ok(None);
-    }
-    let mut bytes = 0;
-    let properties = PageProperties::on(device);
-    // SAFETY: both pointers are to locals, and the properties have the driver's layout.
-    unsafe {
-        driver.functions.page_size(&raw mut bytes, &raw const properties, GRANULARITY_MINIMUM)
-    }?;
-    Ok(Some(bytes as u64))
 }

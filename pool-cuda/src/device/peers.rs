@@ -41,18 +41,27 @@ impl CudaDevice {
         Ok(can != 0)
     }
 
-    /// Lets kernels of another device use the memory that pools over this one have and will have.
-    /// To ask twice does nothing.
+    /// Lets kernels of another device use the memory that pools over this one have and will have,
+    /// imported bytes too. To ask twice changes nothing.
     ///
     /// # Errors
     ///
-    /// [`CudaError::Call`], with code 217 or 101 where the two cannot.
+    /// [`CudaError::Call`], with code 217 or 101 where the two cannot. To ask again goes on from there.
     ///
     /// # Example
     ///
     /// See [`can_access`](Self::can_access).
     pub fn open_to(&self, peer: &Self) -> Result<(), CudaError> {
         process::check()?;
+        self.open_memory_to(peer)?;
+        match &self.inner.pages {
+            Some(_) => self.with_pages(|pages| pages.open_to(peer.raw_device())),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens what is allocated in one piece.
+    fn open_memory_to(&self, peer: &Self) -> Result<(), CudaError> {
         match &self.inner.memory {
             Memory::DriverPool(pool) => self.within(|| pool.open_to(self.driver(), peer)),
             Memory::Plain => {

@@ -12,6 +12,7 @@ use super::error::Error;
 use super::parts::{Lent, Parts};
 use super::stream::{Name, PoolStream};
 use super::travels::{Travels, Use, note_in_pool};
+use crate::device::SharedBytes;
 use crate::process;
 
 /// Elements in memory of the device, which go back to the pool when this is dropped: in the order
@@ -300,6 +301,45 @@ impl<T> PoolBuffer<T> {
             return Err(Error::Pool(error));
         }
         noted
+    }
+
+    /// Makes the elements ready for another process, which maps them by
+    /// [`import_bytes`](crate::CudaDevice::import_bytes): while this buffer lives they are the same.
+    /// After that, what the other process sees is whatever has the pages. What orders the work of the
+    /// two processes is theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Unsupported`](crate::CudaError::Unsupported) if the pool is not over an
+    /// [`exportable`](crate::CudaDevice::exportable) device,
+    /// [`CudaError::NotShared`](crate::CudaError::NotShared) if the memory is not in pages, or there
+    /// are no elements; [`CudaError::Call`](crate::CudaError::Call).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_cuda::{CudaDevice, Driver};
+    /// # // SAFETY: the simulated driver has the real one's prototypes, and is linked in.
+    /// # let driver = Box::leak(Box::new(unsafe { Driver::from_symbols(pool_mock_driver::symbol) }?));
+    /// # let device = CudaDevice::open_on(driver, 0)?;
+    /// use pool_core::PoolConfig;
+    /// use pool_core::policy::Pages;
+    /// use pool_cuda::CudaPool;
+    ///
+    /// let config = PoolConfig::new().pages(Pages::new());
+    /// let pool = CudaPool::new(device.exportable()?, config)?;
+    /// let stream = pool.create_stream()?;
+    /// let buffer = pool.alloc_from(&[1.0_f32; 1000], &stream)?;
+    /// stream.synchronize()?;
+    /// let shared = buffer.share()?;
+    /// assert_eq!(shared.len_bytes, 4000);
+    /// // ... shared.parts[..].descriptor go over a Unix socket, the rest as plain numbers ...
+    /// # Ok::<(), pool_cuda::Error>(())
+    /// ```
+    pub fn share(&self) -> Result<SharedBytes, Error> {
+        let bytes = bytes_of::<T>(self.len)? as u64;
+        // SAFETY: the block is live as long as `self`, and so what is committed under it stays.
+        Ok(unsafe { self.parts().core.device().export_bytes(self.address, bytes) }?)
     }
 
     /// Takes it apart, so that nothing is freed by itself. [`from_raw`](Self::from_raw) puts it

@@ -9,11 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use pool_core::PoolError;
+use pool_core::device::{Device, Failure};
 use pool_cuda::{CudaDevice, PoolStream};
-use pool_cuda::{CudaError, CudaPool, Error, MovableBuffer, PinnedBuffer, PinnedPool, PoolBuffer};
+use pool_cuda::{CudaError, CudaPool, Error, ImportedBytes};
+use pool_cuda::{MovableBuffer, PinnedBuffer, PinnedPool, PoolBuffer};
 
 use crate::bed::{Bed, Session, Simulated};
+use crate::faults::ipc;
 use crate::kernels::Kernels;
+use crate::row::{Row, driver};
 use crate::run::Test;
 use crate::world::{World, config};
 
@@ -26,15 +30,17 @@ pub(crate) const TESTS: &[Test] = crate::tests![
 const EXIT: &str = "--part=exit";
 const FORK: &str = "--part=fork";
 const FAIL: &str = "--part=fail";
+pub(crate) const IMPORT: &str = "--part=import";
 
 /// What a late check says if all is well.
-const ALL_IS_WELL: c_int = 42;
+pub(crate) const ALL_IS_WELL: c_int = 42;
 
 /// What a child process does.
 pub(crate) enum Part {
     Exit,
     Fork,
     Fail,
+    Import,
 }
 
 impl Part {
@@ -50,6 +56,7 @@ impl Part {
             }
             FORK => Some(Self::Fork),
             FAIL => Some(Self::Fail),
+            IMPORT => Some(Self::Import),
             _ => None,
         }
     }
@@ -59,32 +66,33 @@ impl Part {
             Self::Exit => end_with_live_buffers(bed),
             Self::Fork => fork_with_live_buffers(bed),
             Self::Fail => fail_for_good(bed),
+            Self::Import => import(bed),
         }
     }
 }
 
-/// Has a child process play a part; its exit code and what it said.
-fn play(part: &str) -> (Option<i32>, String) {
+/// Has a child process play a part, with words for it; its exit code and what it said.
+pub(crate) fn play(part: &[&str]) -> (Option<i32>, String) {
     let program = std::env::current_exe().unwrap();
-    let output = Command::new(program).arg(part).output().unwrap();
+    let output = Command::new(program).args(part).output().unwrap();
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     (output.status.code(), said.concat())
 }
 
 fn no_call_comes_after_the_end_of_the_process(_: &World) {
-    let (code, said) = play(EXIT);
+    let (code, said) = play(&[EXIT]);
     assert_eq!(code, Some(ALL_IS_WELL), "{said}");
 }
 
 fn p125_a_forked_child_calls_nothing_and_ends(_: &World) {
-    let (code, said) = play(FORK);
+    let (code, said) = play(&[FORK]);
     assert_eq!(code, Some(ALL_IS_WELL), "{said}");
 }
 
 /// In a process of its own, since the device's context is lost with it.
 fn p075_a_device_that_fails_for_good_ends_nothing_else(_: &World) {
-    let (code, said) = play(FAIL);
+    let (code, said) = play(&[FAIL]);
     assert_eq!(code, Some(ALL_IS_WELL), "{said}");
 }
 
@@ -97,6 +105,8 @@ struct Belongings {
     staging: PinnedPool,
     pool: CudaPool,
     device: CudaDevice,
+    row: Row,
+    imported: ImportedBytes,
 }
 
 impl Belongings {
@@ -119,13 +129,29 @@ impl Belongings {
         let movable = pool.alloc_movable::<u8>(5000, &streams[1]).unwrap();
         let mut pinned = staging.alloc::<u8>(5000).unwrap();
         buffers[1].on(&streams[0]).unwrap().async_copy_to(&mut pinned).unwrap();
-        Self { buffers, movable, pinned, streams, staging, pool, device }
+        let paged = device.exportable().unwrap();
+        let page = paged.page_bytes().unwrap();
+        let row = Row::new(&paged, 4 * page, &[page, page]).unwrap();
+        // SAFETY: the row stays.
+        let shared = unsafe { paged.export_bytes(row.address(1), 100) }.unwrap();
+        let imported = paged.import_bytes(&shared).unwrap();
+        Self { buffers, movable, pinned, streams, staging, pool, device, row, imported }
     }
 
     /// Asks for everything, which is refused, and drops all.
     fn refuse_and_drop(self, refused: &dyn Fn(&CudaError) -> bool) -> Result<(), String> {
-        let Self { mut buffers, mut movable, mut pinned, streams, staging, pool, device } = self;
-        let asked: [(&str, Result<(), Error>); 15] = [
+        let Self {
+            mut buffers,
+            mut movable,
+            mut pinned,
+            streams,
+            staging,
+            pool,
+            device,
+            row,
+            imported,
+        } = self;
+        let asked: [(&str, Result<(), Error>); 21] = [
             ("alloc", pool.alloc::<u8>(100, &streams[0]).map(drop)),
             ("alloc on legacy", pool.alloc::<u8>(1 << 20, &streams[2]).map(drop)),
             ("alloc per thread", pool.alloc::<u8>(100, &streams[3]).map(drop)),
@@ -140,6 +166,12 @@ impl Belongings {
             ("on", buffers[1].on(&streams[1]).map(drop)),
             ("new pool", CudaPool::new(device.clone(), config()).map(drop)),
             ("memory", device.memory().map(drop).map_err(Error::from)),
+            ("reserve", device.reserve(1 << 30).map(drop).map_err(of_driver)),
+            ("create_pages", device.create_pages(2 << 20).map(drop).map_err(of_driver)),
+            ("decommit", device.decommit(&row.range, 0, &row.pages[0]).map_err(of_driver)),
+            ("commit", device.commit(&row.range, 0, &[&row.pages[0]]).map_err(of_driver)),
+            ("exportable", device.exportable().map(drop).map_err(Error::from)),
+            ("export", device.export_pages(&row.pages[0]).map(drop).map_err(Error::from)),
             ("fill", { buffers[0].on_mut(&streams[0]).and_then(|all| all.fill_bytes(0)) }),
         ];
         for (call, outcome) in asked {
@@ -148,9 +180,15 @@ impl Belongings {
                 outcome => return Err(format!("{call}: {outcome:?}")),
             }
         }
+        drop((imported, row));
         drop((buffers, movable, pinned, streams, staging, pool, device));
         Ok(())
     }
+}
+
+/// A device's error as a pool tells it.
+fn of_driver(failure: Failure<CudaError>) -> Error {
+    Error::Driver(driver(failure))
 }
 
 /// A kernel uses an address that it may not: from then on each call fails, and nothing else does.
@@ -186,6 +224,20 @@ fn fail_for_good(bed: &'static dyn Bed) -> ExitCode {
     let error = belongings.pool.alloc::<u8>(200 << 20, &stream).unwrap_err();
     assert!(matches!(error.pool(), Some(PoolError::Poisoned)), "{error}");
     drop((large, belongings, stream));
+    ExitCode::from(u8::try_from(ALL_IS_WELL).unwrap_or(1))
+}
+
+/// Uses memory of the process that started this one.
+fn import(bed: &'static dyn Bed) -> ExitCode {
+    let session = bed.begin(0);
+    let words: Vec<_> = std::env::args().skip(2).collect();
+    let outcome = CudaDevice::open_on(session.driver(), 0)
+        .map_err(|error| error.to_string())
+        .and_then(|device| ipc::import(&device, &words));
+    if let Err(error) = outcome.and_then(|()| session.end()) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     ExitCode::from(u8::try_from(ALL_IS_WELL).unwrap_or(1))
 }
 

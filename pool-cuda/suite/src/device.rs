@@ -8,11 +8,13 @@ use std::sync::Mutex;
 use std::thread;
 
 use pool_core::PoolConfig;
+use pool_core::policy::Pages;
 use pool_cuda::{ArenaSource, CudaDevice, CudaError, CudaPool, Driver, PinnedPool};
 
 use crate::kernels::Kernels;
 use crate::raw::{OwnContext, current_context};
 use crate::run::Test;
+use crate::sources::SOURCES;
 use crate::world::{MIB, World, assert_marked, contents, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
@@ -80,7 +82,24 @@ fn each_missing_function_is_named(world: &World) {
             Err(error) => panic!("{name:?}: {error}"),
         }
     }
-    assert_eq!(optional, ["cuCtxRecordEvent", "cuStreamGetId"]);
+    // All but the first and the last are for pages.
+    assert_eq!(
+        optional,
+        [
+            "cuCtxRecordEvent",
+            "cuMemAddressFree",
+            "cuMemAddressReserve",
+            "cuMemCreate",
+            "cuMemExportToShareableHandle",
+            "cuMemGetAllocationGranularity",
+            "cuMemImportFromShareableHandle",
+            "cuMemMap",
+            "cuMemRelease",
+            "cuMemSetAccess",
+            "cuMemUnmap",
+            "cuStreamGetId",
+        ]
+    );
 }
 
 /// Frees that name no stream, streams that the pool does not know, and default streams of threads:
@@ -94,6 +113,7 @@ fn all_is_right_without_the_newer_functions(world: &World) {
     ];
     for missing in older {
         let device = CudaDevice::open_on(world.driver_with(missing), 0).unwrap();
+        let device = device.with_source(ArenaSource::DriverPool).unwrap();
         let config = || PoolConfig::new().initial_bytes(3 << 20).limit_bytes(3 << 20);
         let (pool, others) =
             (CudaPool::new(device.clone(), config()), CudaPool::new(device.clone(), config()));
@@ -198,7 +218,7 @@ fn a_device_serves_threads_without_a_context(world: &World) {
 
 fn peers_use_each_others_memory(world: &World) {
     let (first, second) = (world.device(0), world.device(1));
-    for source in [ArenaSource::Automatic, ArenaSource::Plain, ArenaSource::PinnedHost] {
+    for source in SOURCES {
         let first = first.with_source(source).unwrap();
         if !second.can_access(&first).unwrap() {
             continue;
@@ -270,10 +290,14 @@ fn everything(world: &World) -> Result<(), Box<dyn Error>> {
     if second.can_access(&device)? {
         device.open_to(&second)?;
     }
-    let plain = device.with_source(ArenaSource::Plain)?;
+    let others = [ArenaSource::DriverPool, ArenaSource::Plain];
+    let [pooled, plain] = others.map(|source| device.with_source(source));
+    let (pooled, plain) = (pooled?, plain?);
     plain.open_to(&second)?;
-    for device in [&device, &plain] {
-        let config = small().arena_bytes(4 << 13).limit_bytes(8 << 13);
+    let in_pages =
+        || PoolConfig::new().pages(Pages::new()).address_bytes(8 << 20).limit_bytes(4 << 20);
+    let whole = || small().arena_bytes(4 << 13).limit_bytes(8 << 13);
+    for (device, config) in [(&device, in_pages()), (&pooled, whole()), (&plain, whole())] {
         let pool = CudaPool::new(device.clone(), config)?;
         let outcome = use_pool(&pool);
         // Whatever failed, its books are right.
@@ -328,6 +352,9 @@ fn each_failed_call_is_named_and_undone(world: &World) {
         "cuMemFree_v2",
         "cuMemFreeAsync",
         "cuMemFreeHost",
+        "cuMemUnmap",
+        "cuMemRelease",
+        "cuMemAddressFree",
     ]);
     // Without these nothing can be ended, nor anybody be told in a drop.
     let needed = BTreeSet::from([

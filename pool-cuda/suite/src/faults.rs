@@ -5,7 +5,9 @@
 pub(crate) mod capture;
 pub(crate) mod default_stream;
 pub(crate) mod event_leak;
+pub(crate) mod ipc;
 pub(crate) mod multi_device;
 pub(crate) mod pinned_host;
 pub(crate) mod stream_lifetime;
 pub(crate) mod teardown;
+pub(crate) mod vmm;

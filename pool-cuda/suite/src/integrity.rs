@@ -8,14 +8,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use pool_core::PoolError;
+use pool_core::policy::Pages;
 use pool_cuda::{CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
 
 use crate::kernels::Kernels;
 use crate::run::Test;
 use crate::world::{MIB, World, config, counter, verify};
 
-pub(crate) const TESTS: &[Test] =
-    crate::tests![no_byte_of_any_buffer_is_touched_by_others, without_fences_bytes_are_touched,];
+pub(crate) const TESTS: &[Test] = crate::tests![
+    no_byte_of_any_buffer_is_touched_by_others,
+    no_byte_is_touched_while_pages_move,
+    without_fences_bytes_are_touched,
+];
 
 /// How much is done, and of what.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +30,9 @@ pub struct Parameters {
     pub streams: usize,
     /// Threads.
     pub threads: u64,
-    /// The largest buffer in bytes; the smallest has 64.
+    /// The smallest buffer in bytes.
+    pub smallest_bytes: u64,
+    /// The largest buffer in bytes.
     pub largest_bytes: u64,
     /// What the pool may have in bytes.
     pub limit_bytes: u64,
@@ -37,6 +43,8 @@ pub struct Parameters {
     /// Whether the pool grows and gives memory back meanwhile. If not, it has all from the start, so
     /// that work which comes too late finds memory of others, and not none.
     pub gives_back: bool,
+    /// Whether memory is in pages, which move to where they are needed.
+    pub in_pages: bool,
 }
 
 /// What was seen.
@@ -50,6 +58,8 @@ pub struct Figures {
     pub bytes_checked: u64,
     /// Bytes that were not what they should have been.
     pub differences: u64,
+    /// Pages that were taken from where they were, and put elsewhere.
+    pub moved_pages: u64,
 }
 
 impl Parameters {
@@ -62,11 +72,13 @@ impl Parameters {
                 allocations: 3_000,
                 streams: 4,
                 threads: 3,
+                smallest_bytes: 64,
                 largest_bytes: 128 << 10,
                 limit_bytes: 4 << 20,
                 longest_spins: 1_000,
                 seed: 1,
                 gives_back: true,
+                in_pages: false,
             };
         }
         let scale = std::env::var("POOL_CUDA_SCALE").ok().and_then(|scale| scale.parse().ok());
@@ -74,11 +86,36 @@ impl Parameters {
             allocations: 300_000 * scale.unwrap_or(1),
             streams: 16,
             threads: 8,
+            smallest_bytes: 64,
             largest_bytes: 8 << 20,
             limit_bytes: 1 << 30,
             longest_spins: 100_000,
             seed: 1,
             gives_back: true,
+            in_pages: false,
+        }
+    }
+
+    /// The same in pages, of which there are few for as large buffers as there are.
+    #[must_use]
+    pub fn moving(is_simulated: bool) -> Self {
+        let usual = Self::usual(is_simulated);
+        let (smallest_bytes, largest_bytes) = (512 << 10, 16 << 20);
+        let (gives_back, in_pages) = (false, true);
+        let (allocations, streams, limit_bytes) = if is_simulated {
+            (usual.allocations / 5, usual.streams, 60 << 20)
+        } else {
+            (usual.allocations / 10, 8, 128 << 20)
+        };
+        Self {
+            allocations,
+            streams,
+            smallest_bytes,
+            largest_bytes,
+            limit_bytes,
+            gives_back,
+            in_pages,
+            ..usual
         }
     }
 }
@@ -108,7 +145,8 @@ struct Run<'r> {
 #[must_use]
 pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
     let device = CudaDevice::open_on(driver, 0).unwrap();
-    let settings = config().limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
+    let config = if parameters.in_pages { config().pages(Pages::new()) } else { config() };
+    let settings = config.limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
     let at_start = if parameters.gives_back { 0 } else { parameters.limit_bytes };
     let settings = settings.initial_bytes(at_start);
     let pool = CudaPool::new(device, settings).unwrap();
@@ -145,6 +183,7 @@ pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
         refusals,
         bytes_checked,
         differences: found[0],
+        moved_pages: pool.stats().moved_pages,
     }
 }
 
@@ -190,7 +229,8 @@ impl Run<'_> {
     /// A new buffer; if memory is short, older ones go.
     fn allocate(&self, random: &mut fastrand::Rng, kept: &mut Vec<Kept>) -> PoolBuffer<u8> {
         // As many of each power of two.
-        let power = random.u32(6..self.parameters.largest_bytes.ilog2());
+        let powers = self.parameters.smallest_bytes.ilog2()..self.parameters.largest_bytes.ilog2();
+        let power = random.u32(powers);
         let bytes = random.usize(1 << power..2 << power);
         loop {
             match self.pool.alloc(bytes, self.stream(random)) {
@@ -234,6 +274,14 @@ fn no_byte_of_any_buffer_is_touched_by_others(world: &World) {
     assert!(figures.bytes_checked > parameters.allocations * 64);
 }
 
+fn no_byte_is_touched_while_pages_move(world: &World) {
+    let parameters = Parameters::moving(world.simulated().is_some());
+    let figures = run(world.driver(), &parameters);
+    println!("{figures:?}");
+    assert_eq!(figures.differences, 0);
+    assert!(figures.moved_pages > parameters.allocations / 30);
+}
+
 extern "C" fn waits_for_nothing(
     _: *mut core::ffi::c_void,
     _: *mut core::ffi::c_void,
@@ -255,11 +303,13 @@ fn without_fences_bytes_are_touched(world: &World) {
         (c"cuEventQuery", event),
         (c"cuEventSynchronize", event),
     ]);
-    let usual = Parameters::usual(world.simulated().is_some());
-    let allocations = usual.allocations / 10;
-    let parameters = Parameters { allocations, gives_back: false, ..usual };
-    let figures = run(driver, &parameters);
-    let violations = world.take_violations();
-    print!("{figures:?} ");
-    assert!(figures.differences > 0 || !violations.is_empty());
+    let is_simulated = world.simulated().is_some();
+    let usual = Parameters { gives_back: false, ..Parameters::usual(is_simulated) };
+    for parameters in [usual, Parameters::moving(is_simulated)] {
+        let allocations = parameters.allocations / 10;
+        let figures = run(driver, &Parameters { allocations, ..parameters });
+        let violations = world.take_violations();
+        print!("{figures:?} ");
+        assert!(figures.differences > 0 || !violations.is_empty());
+    }
 }

@@ -47,6 +47,14 @@ impl Kernels {
             .unwrap();
     }
 
+    /// Writes a mark to bytes that are known by their address.
+    pub(crate) fn mark_at(&self, stream: &PoolStream, address: u64, len: usize, mark: u8) {
+        let (module, len, spins) = (&*self.module, len as u64, 0_u64);
+        // SAFETY: the kernel takes these, and stays within the length; the caller has the bytes.
+        unsafe { launch!(module.pool_mark<<<GRID, BLOCK, 0, stream>>>(address, len, mark, spins)) }
+            .unwrap();
+    }
+
     /// Counts the bytes that are not the mark, on top of what was counted before.
     pub(crate) fn verify(
         &self,

@@ -8,13 +8,14 @@
 //! | --- | --- |
 //! | [`bed`] | what tests need of the driver that runs them |
 //! | [`run`] | the list of tests, and how it is run |
-//! | `world`, `kernels`, `graphs`, `raw` | what tests work with |
+//! | `world`, `kernels`, `graphs`, `raw`, `row` | what tests work with |
 //! | `device`, `contexts`, `streams`, ... | the tests, by what they are about |
 //! | `faults` | faults that others met, by number |
 //! | [`integrity`] | every byte of many buffers, under work on many streams |
 //! | [`stress`] | many threads, and many allocations |
 //! | `child` | what only another process can show: its end, and a fork |
 
+mod access;
 pub mod bed;
 mod buffers;
 mod captures;
@@ -29,9 +30,11 @@ pub mod integrity;
 mod kernels;
 mod movable;
 mod order;
+mod pages;
 mod per_thread;
 mod pinned;
 mod raw;
+mod row;
 pub mod run;
 mod sources;
 mod streams;

@@ -19,7 +19,7 @@ fn moving_pool(world: &World, blocks: usize) -> CudaPool {
     let growth = Growth { ahead: None, migrate_from_percent: 0, ..Growth::new() };
     let bytes = (blocks * MIB) as u64;
     let config = config().growth(growth).initial_bytes(bytes).limit_bytes(bytes);
-    CudaPool::new(world.device(0), config).unwrap()
+    CudaPool::new(world.whole_device(), config).unwrap()
 }
 
 fn address(buffer: &MovableBuffer<u8>, stream: &pool_cuda::PoolStream) -> u64 {

@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn cuStreamDestroy_v2(stream: Raw) -> c_int;
     fn cuStreamQuery(stream: Raw) -> c_int;
     fn cuStreamWaitEvent(stream: Raw, event: Raw, flags: c_uint) -> c_int;
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int;
     fn cuEventCreate(event: *mut Raw, flags: c_uint) -> c_int;
     fn cuEventRecord(event: Raw, stream: Raw) -> c_int;
     fn cuEventDestroy_v2(event: Raw) -> c_int;
@@ -74,6 +75,17 @@ pub(crate) fn synchronize(device: &CudaDevice) {
     let _current = device.enter().unwrap();
     // SAFETY: no pointers.
     ok("cuCtxSynchronize", unsafe { cuCtxSynchronize() });
+}
+
+/// The bytes at an address of a device, when all its work is done.
+pub(crate) fn read(device: &CudaDevice, address: u64, bytes: usize) -> Vec<u8> {
+    synchronize(device);
+    let _current = device.enter().unwrap();
+    let mut read = vec![0; bytes];
+    // SAFETY: the vector has so many bytes; the driver looks at the address.
+    let copied = unsafe { cuMemcpyDtoH_v2(read.as_mut_ptr().cast(), address, bytes) };
+    ok("cuMemcpyDtoH_v2", copied);
+    read
 }
 
 fn device_number(ordinal: u32) -> c_int {

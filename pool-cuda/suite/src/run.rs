@@ -9,8 +9,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::bed::Bed;
 use crate::world::World;
 use crate::{
-    buffers, captures, child, contexts, copies, device, events, faults, integrity, movable, order,
-    per_thread, pinned, sources, streams, stress,
+    access, buffers, captures, child, contexts, copies, device, events, faults, integrity, movable,
+    order, pages, per_thread, pinned, sources, streams, stress,
 };
 
 /// A test.
@@ -58,6 +58,8 @@ pub const ALL: &[&[Test]] = &[
     streams::TESTS,
     events::TESTS,
     sources::TESTS,
+    pages::TESTS,
+    access::TESTS,
     buffers::TESTS,
     copies::TESTS,
     order::TESTS,
@@ -68,10 +70,12 @@ pub const ALL: &[&[Test]] = &[
     faults::capture::TESTS,
     faults::default_stream::TESTS,
     faults::event_leak::TESTS,
+    faults::ipc::TESTS,
     faults::multi_device::TESTS,
     faults::pinned_host::TESTS,
     faults::stream_lifetime::TESTS,
     faults::teardown::TESTS,
+    faults::vmm::TESTS,
     integrity::TESTS,
     stress::TESTS,
     child::TESTS,

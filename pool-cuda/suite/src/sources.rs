@@ -16,8 +16,9 @@ pub(crate) const TESTS: &[Test] = crate::tests![
     a_refused_arena_is_told,
 ];
 
-const SOURCES: [ArenaSource; 3] =
-    [ArenaSource::Automatic, ArenaSource::Plain, ArenaSource::PinnedHost];
+/// All that there are.
+pub(crate) const SOURCES: [ArenaSource; 4] =
+    [ArenaSource::Automatic, ArenaSource::DriverPool, ArenaSource::Plain, ArenaSource::PinnedHost];
 
 /// Trims while a stream works; whether it still does after that.
 fn trims_beside_work(world: &World, source: ArenaSource) -> bool {
@@ -41,6 +42,7 @@ fn trims_beside_work(world: &World, source: ArenaSource) -> bool {
 
 fn giving_back_waits_for_nothing(world: &World) {
     assert!(trims_beside_work(world, ArenaSource::Automatic));
+    assert!(trims_beside_work(world, ArenaSource::DriverPool));
 }
 
 fn giving_back_waits_where_the_driver_does(world: &World) {
@@ -76,7 +78,7 @@ fn every_source_serves_and_is_given_back(world: &World) {
 }
 
 fn memory_goes_back_to_the_device(world: &World) {
-    for source in [ArenaSource::Automatic, ArenaSource::Plain] {
+    for source in [ArenaSource::Automatic, ArenaSource::DriverPool, ArenaSource::Plain] {
         let device = world.device(0).with_source(source).unwrap();
         let free = || device.memory().unwrap().free_bytes;
         let pool = CudaPool::new(device.clone(), config()).unwrap();
@@ -95,7 +97,8 @@ fn memory_goes_back_to_the_device(world: &World) {
 
 fn a_refused_arena_is_told(world: &World) {
     let simulation = world.simulation();
-    let pool = world.pool();
+    let device = world.device(0).with_source(ArenaSource::DriverPool).unwrap();
+    let pool = CudaPool::new(device, config()).unwrap();
     let stream = pool.create_stream().unwrap();
     for call in ["cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
         simulation.fail_next(call, u64::MAX, 999);

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_void};
 
 use pool_core::PoolConfig;
 use pool_core::policy::Growth;
-use pool_cuda::{CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
+use pool_cuda::{ArenaSource, CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
 
 use crate::bed::{Session, Simulated};
 use crate::kernels::{Kernels, LONG};
@@ -75,14 +75,20 @@ impl World {
         CudaDevice::open_on(self.driver(), ordinal).unwrap()
     }
 
+    /// The first device with arenas of one piece each, of any size: where a test is about streams and
+    /// blocks, and a page would be more than it has.
+    pub(crate) fn whole_device(&self) -> CudaDevice {
+        self.device(0).with_source(ArenaSource::DriverPool).unwrap()
+    }
+
     /// A pool that grows as it needs.
     pub(crate) fn pool(&self) -> CudaPool {
         CudaPool::new(self.device(0), config()).unwrap()
     }
 
-    /// A pool that has so much memory, and never more.
+    /// A pool that has so much memory in one piece, and never more.
     pub(crate) fn fixed_pool(&self, bytes: usize) -> CudaPool {
-        fixed_pool(self.device(0), bytes)
+        fixed_pool(self.whole_device(), bytes)
     }
 
     /// The driver's function of this name, or null.

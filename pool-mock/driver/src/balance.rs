@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::space::Kind;
 use crate::state::State;
+use crate::virtual_memory::Pages;
 
 /// What exists in the driver, beyond what is there from the start.
 ///
@@ -63,7 +64,7 @@ impl Balance {
         let blocks = || state.space.blocks.values();
         let of_device = |kind: &Kind| matches!(kind, Kind::Plain { .. } | Kind::Pooled(_));
         let allocated: u64 = blocks().filter(|one| of_device(&one.kind)).map(|one| one.size).sum();
-        let paged: u64 = state.pages.values().map(|pages| pages.size).sum();
+        let paged: u64 = state.pages.values().map(Pages::taken_bytes).sum();
         Self {
             contexts: usize::try_from(contexts).unwrap_or(usize::MAX),
             streams: state.streams.len(),
@@ -72,7 +73,7 @@ impl Balance {
             bytes: allocated + paged,
             pools: state.pools.len() - default_pools,
             reservations: state.space.reserved.len(),
-            pages: state.pages.values().filter(|pages| pages.is_held).count(),
+            pages: state.page_handles.len(),
             mappings: state.space.mappings.len(),
             host_allocations: blocks().filter(|one| matches!(one.kind, Kind::Pinned)).count(),
             registrations: blocks().filter(|one| matches!(one.kind, Kind::Registered)).count(),

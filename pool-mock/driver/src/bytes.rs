@@ -5,6 +5,8 @@ use core::ops::Range;
 use core::ptr;
 use std::alloc;
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 
 use parking_lot::Mutex;
 
@@ -196,8 +198,18 @@ fn inside(piece: &Range<u64>) -> Range<usize> {
 #[derive(Debug)]
 pub(crate) struct HostBytes {
     address: usize,
-    /// How they were allocated, if they end with this.
-    layout: Option<Layout>,
+    owner: Owner,
+}
+
+/// Whose the host's bytes are.
+#[derive(Debug)]
+enum Owner {
+    /// Somebody else's.
+    Program,
+    /// This value's, allocated so.
+    Allocated(Layout),
+    /// This value's, a view of so many bytes of a file.
+    Mapped(usize),
 }
 
 impl HostBytes {
@@ -211,7 +223,20 @@ impl HostBytes {
         }
         // SAFETY: it was just allocated, with this many bytes.
         unsafe { ptr::write_bytes(memory, UNWRITTEN, bytes) };
-        Some(Self { address: memory.expose_provenance(), layout: Some(layout) })
+        Some(Self { address: memory.expose_provenance(), owner: Owner::Allocated(layout) })
+    }
+
+    /// So many bytes of a file, which has them.
+    pub(crate) fn map(file: &File, bytes: usize) -> Option<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the system chooses an address that nothing is at.
+        let memory = unsafe {
+            libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        if memory == libc::MAP_FAILED {
+            return None;
+        }
+        Some(Self { address: memory.expose_provenance(), owner: Owner::Mapped(bytes) })
     }
 
     /// Memory that the program has.
@@ -221,7 +246,7 @@ impl HostBytes {
     /// It stays valid for reads and writes as long as work that uses it is queued or kept in a
     /// graph.
     pub(crate) unsafe fn borrow(memory: *mut u8) -> Self {
-        Self { address: memory.expose_provenance(), layout: None }
+        Self { address: memory.expose_provenance(), owner: Owner::Program }
     }
 
     /// Where they are.
@@ -249,9 +274,15 @@ impl HostBytes {
 
 impl Drop for HostBytes {
     fn drop(&mut self) {
-        if let Some(layout) = self.layout {
+        let start = ptr::with_exposed_provenance_mut::<u8>(self.address);
+        match self.owner {
+            Owner::Program => {}
             // SAFETY: allocated with this layout, and freed nowhere else.
-            unsafe { alloc::dealloc(ptr::with_exposed_provenance_mut(self.address), layout) };
+            Owner::Allocated(layout) => unsafe { alloc::dealloc(start, layout) },
+            Owner::Mapped(bytes) => {
+                // SAFETY: mapped with this length, and unmapped nowhere else.
+                unsafe { libc::munmap(start.cast(), bytes) };
+            }
         }
     }
 }

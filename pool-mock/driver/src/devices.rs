@@ -15,6 +15,8 @@ pub struct SimulatedDevice {
     pub free_bytes: usize,
     /// The size of its pages in bytes, if it has virtual memory management.
     pub page_bytes: Option<usize>,
+    /// Whether other processes can have its pages, by a file descriptor.
+    pub shareable: bool,
     /// Whether it has memory pools of the driver's, and `cuMemAllocAsync`.
     pub pools: bool,
 }
@@ -26,6 +28,7 @@ pub const DEVICES: [SimulatedDevice; 2] = [
         total_bytes: 8 << 30,
         free_bytes: 7 << 30,
         page_bytes: Some(2 << 20),
+        shareable: true,
         pools: true,
     },
     SimulatedDevice {
@@ -33,6 +36,7 @@ pub const DEVICES: [SimulatedDevice; 2] = [
         total_bytes: 4 << 30,
         free_bytes: 3 << 30,
         page_bytes: None,
+        shareable: false,
         pools: true,
     },
 ];

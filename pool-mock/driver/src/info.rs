@@ -36,6 +36,8 @@ fn attribute(device: &SimulatedDevice, attribute: c_int) -> Option<c_int> {
         76 => 0,
         // Virtual memory management.
         102 => c_int::from(device.page_bytes.is_some()),
+        // Pages by file descriptors.
+        103 => c_int::from(device.shareable),
         // Memory pools.
         115 => c_int::from(device.pools),
         _ => return None,

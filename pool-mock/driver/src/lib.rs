@@ -24,6 +24,7 @@
 //! | `call` | what every call goes through |
 //! | `info`, `context`, `streams`, `events`, `capture` | the functions of these |
 //! | `memory`, `driver_pools`, `virtual_memory` | the functions that give and take memory |
+//! | `sharing`, `shared_memory` | the functions that give pages to other processes, and what is behind them |
 //! | `copies`, `fills`, `modules` | the functions that queue work on it |
 //! | `kernels`, `ptx` | what kernels do, and which a text has |
 //! | `space`, `bytes` | which memory is behind an address; what is in it |
@@ -50,6 +51,8 @@ mod log;
 mod memory;
 mod modules;
 mod ptx;
+mod shared_memory;
+mod sharing;
 mod simulation;
 mod space;
 mod state;
@@ -72,6 +75,7 @@ pub use info::*;
 pub use kernels::{KernelMemory, KernelWork, Launch};
 pub use memory::*;
 pub use modules::*;
+pub use sharing::*;
 pub use simulation::Simulation;
 pub use streams::*;
 pub use virtual_memory::*;
@@ -100,6 +104,7 @@ pub fn symbol(name: &CStr) -> *const c_void {
         memory::find,
         driver_pools::find,
         virtual_memory::find,
+        sharing::find,
         copies::find,
         fills::find,
         modules::find,

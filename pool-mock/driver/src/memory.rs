@@ -10,8 +10,10 @@ use crate::bytes::{HostBytes, Storage};
 use crate::call::{Call, answer, ask, check, functions};
 use crate::code;
 use crate::context::Current;
+use crate::devices::SimulatedDevice;
 use crate::space::{Block, Kind};
 use crate::state::{State, current, started};
+use crate::virtual_memory;
 
 /// The start of `CUmemAllocationProp` and of `CUmemPoolProps`: what memory is meant.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +21,7 @@ use crate::state::{State, current, started};
 pub struct AllocationProperties {
     /// 1: pinned, the only kind.
     pub kind: c_int,
-    /// How the memory may be shared; 0: it may not.
+    /// How other processes may have the memory; 0: they may not; 1: by file descriptors.
     pub handle_types: c_int,
     /// 1: on a device.
     pub location_kind: c_int,
@@ -34,6 +36,18 @@ impl AllocationProperties {
             return Err(code::INVALID_VALUE);
         }
         state.ordinal(self.location)
+    }
+
+    /// Whether other processes may have pages of a device.
+    pub(crate) fn is_shareable(self, device: &SimulatedDevice) -> Result<bool, i32> {
+        match (self.handle_types, device.shareable) {
+            (0, _) => Ok(false),
+            (1, true) => Ok(true),
+            (1, false) => Err(code::NOT_SUPPORTED),
+            // Between machines, which takes more than one.
+            (8, _) => Err(code::NOT_PERMITTED),
+            _ => Err(code::INVALID_VALUE),
+        }
     }
 }
 
@@ -153,6 +167,7 @@ functions! {
     /// Tells the current context's device's free and total memory in bytes.
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let current = current()?;
+        virtual_memory::sweep(&mut *started()?);
         check(free)?;
         check(total)?;
         let device = started()?.devices[current.ordinal].sim.clone();

@@ -13,6 +13,7 @@ use crate::devices::SimulatedDevices;
 use crate::kernels::{KernelWork, Launch};
 use crate::late;
 use crate::state::{lock, restart};
+use crate::virtual_memory;
 
 static ONE_TEST: Mutex<()> = Mutex::new(());
 
@@ -252,7 +253,9 @@ impl Simulation {
     /// What exists in the driver.
     #[must_use]
     pub fn balance(&self) -> Balance {
-        Balance::of(&lock())
+        let mut state = lock();
+        virtual_memory::sweep(&mut state);
+        Balance::of(&state)
     }
 
     /// Says what the kernel of a name does. A function gets each launch, says which memory it

@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 /// Pages under reserved addresses.
 pub(crate) struct Mapping {
     pub(crate) size: u64,
-    /// The handle of the pages.
+    /// Which pages.
     pub(crate) pages: u64,
     /// What stands for their memory, wherever it is mapped.
     pub(crate) memory: SimRange,

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) space: Space,
     pub(crate) pages: HashMap<u64, Pages>,
+    /// Which pages a handle means.
+    pub(crate) page_handles: HashMap<u64, u64>,
     pub(crate) pools: HashMap<u64, Arc<DriverPool>>,
     pub(crate) modules: HashMap<u64, Module>,
     pub(crate) functions: HashMap<u64, Function>,
@@ -113,6 +115,7 @@ impl State {
             events: HashMap::new(),
             space: Space::default(),
             pages: HashMap::new(),
+            page_handles: HashMap::new(),
             pools: HashMap::new(),
             modules: HashMap::new(),
             functions: HashMap::new(),

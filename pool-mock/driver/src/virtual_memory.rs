@@ -14,19 +14,73 @@ use crate::bytes::Storage;
 use crate::call::{Call, answer, ask, check, functions};
 use crate::code;
 use crate::memory::{AccessDescription, AllocationProperties};
+use crate::shared_memory::SharedMemory;
 use crate::space::Mapping;
 use crate::state::{State, started};
 
 /// Pages of a device's memory.
 pub(crate) struct Pages {
     ordinal: usize,
-    pub(crate) size: u64,
+    size: u64,
     range: SimRange,
     storage: Arc<Storage>,
-    /// Whether their handle exists.
-    pub(crate) is_held: bool,
+    /// What is behind them, if other processes may have it.
+    pub(crate) shared: Option<SharedMemory>,
+    /// Whether another process has taken the device's memory for them.
+    pub(crate) is_foreign: bool,
+    /// How many handles they have.
+    handles: u64,
     /// How often they are mapped.
     mappings: u64,
+}
+
+impl Pages {
+    /// Pages without a handle.
+    pub(crate) const fn new(
+        ordinal: usize,
+        size: u64,
+        range: SimRange,
+        storage: Arc<Storage>,
+    ) -> Self {
+        let (shared, is_foreign) = (None, false);
+        Self { ordinal, size, range, storage, shared, is_foreign, handles: 0, mappings: 0 }
+    }
+
+    /// What they take of their device's memory, for this process.
+    pub(crate) const fn taken_bytes(&self) -> u64 {
+        if self.is_foreign { 0 } else { self.size }
+    }
+
+    /// Whether a handle, a mapping or somebody elsewhere has them.
+    fn is_used(&self) -> bool {
+        let is_elsewhere = |shared: &SharedMemory| !self.is_foreign && shared.is_elsewhere();
+        self.handles > 0 || self.mappings > 0 || self.shared.as_ref().is_some_and(is_elsewhere)
+    }
+}
+
+impl State {
+    /// The pages that a handle means.
+    pub(crate) fn pages_of(&self, handle: u64) -> Result<&Pages, i32> {
+        let pages = self.page_handles.get(&handle).and_then(|pages| self.pages.get(pages));
+        pages.ok_or(code::INVALID_VALUE)
+    }
+
+    /// Adds pages; gives the number by which they are known.
+    pub(crate) fn add_pages(&mut self, pages: Pages) -> u64 {
+        let key = self.new_handle();
+        self.pages.insert(key, pages);
+        key
+    }
+
+    /// Gives pages one handle more.
+    pub(crate) fn add_page_handle(&mut self, pages: u64) -> u64 {
+        let handle = self.new_handle();
+        self.page_handles.insert(handle, pages);
+        if let Some(pages) = self.pages.get_mut(&pages) {
+            pages.handles += 1;
+        }
+        handle
+    }
 }
 
 /// The size of the least page of any device; those without pages have no part in this.
@@ -49,17 +103,43 @@ fn check_captures(call: Call, state: &State) -> Result<(), i32> {
     state.devices[0].sim.check_call(call.name).map_err(code::of)
 }
 
-/// Ends pages that have neither a handle nor a mapping.
-fn end_if_unused(call: Call, state: &mut State, pages: u64) -> Result<(), i32> {
+/// New memory for pages of a device, and what of it other processes may have.
+fn memory(
+    ordinal: usize,
+    size: u64,
+    is_shareable: bool,
+) -> Result<(Option<SharedMemory>, Storage), i32> {
+    if !is_shareable {
+        return Ok((None, Storage::new()));
+    }
+    let shared = SharedMemory::create(ordinal, size);
+    let both =
+        shared.and_then(|shared| shared.storage(size).map(|storage| (Some(shared), storage)));
+    both.map_err(|_| code::OPERATING_SYSTEM)
+}
+
+/// Ends pages that nobody has.
+fn end_if_unused(name: &'static str, state: &mut State, pages: u64) -> Result<(), i32> {
     let known = state.pages.get(&pages).ok_or(code::INVALID_VALUE)?;
-    if known.is_held || known.mappings > 0 {
+    if known.is_used() {
         return Ok(());
     }
     let device = &state.devices[known.ordinal].sim;
-    device.take_range_back(&known.range, call.name).map_err(code::of)?;
-    device.give_bytes(known.size);
+    device.take_range_back(&known.range, name).map_err(code::of)?;
+    device.give_bytes(known.taken_bytes());
     state.pages.remove(&pages);
     Ok(())
+}
+
+/// Ends pages that somebody elsewhere was the last to have, which tells nobody here.
+pub(crate) fn sweep(state: &mut State) {
+    let left = |pages: &Pages| pages.handles == 0 && pages.mappings == 0;
+    let left: Vec<u64> =
+        state.pages.iter().filter(|(_, pages)| left(pages)).map(|(&key, _)| key).collect();
+    for pages in left {
+        // Nobody is there to tell.
+        let _ = end_if_unused("the last use elsewhere", state, pages);
+    }
 }
 
 functions! {
@@ -122,32 +202,39 @@ functions! {
         let mut state = started()?;
         check(handle_out)?;
         // SAFETY: by the contract of the outer function.
-        let ordinal = unsafe { ask(properties) }?.ordinal(&state)?;
-        let page_bytes = state.config.devices[ordinal].page_bytes.ok_or(code::NOT_SUPPORTED)?;
+        let properties = unsafe { ask(properties) }?;
+        let ordinal = properties.ordinal(&state)?;
+        let known = state.config.devices[ordinal];
+        let page_bytes = known.page_bytes.ok_or(code::NOT_SUPPORTED)?;
+        let is_shareable = properties.is_shareable(&known)?;
         if size == 0 || !size.is_multiple_of(page_bytes) || flags != 0 {
             return Err(code::INVALID_VALUE);
         }
         check_captures(call, &state)?;
+        sweep(&mut state);
         let device = state.devices[ordinal].sim.clone();
         let size = size as u64;
         device.take_bytes(size).map_err(code::of)?;
-        let (range, storage) = (device.lend_range(size), Arc::new(Storage::new()));
-        let pages = Pages { ordinal, size, range, storage, is_held: true, mappings: 0 };
-        let key = state.new_handle();
-        state.pages.insert(key, pages);
+        let made = memory(ordinal, size, is_shareable);
+        let (shared, storage) = made.inspect_err(|_| device.give_bytes(size))?;
+        let pages = Pages::new(ordinal, size, device.lend_range(size), Arc::new(storage));
+        let pages = state.add_pages(Pages { shared, ..pages });
+        let handle = state.add_page_handle(pages);
         // SAFETY: by the contract of the outer function.
-        unsafe { answer(handle_out, key) }
+        unsafe { answer(handle_out, handle) }
     }
 
-    /// Gives the handle of pages back; the pages go with their last mapping.
+    /// Gives a handle of pages back; the pages go with the last that has them: a handle, a
+    /// mapping, a file descriptor, another process.
     fn cuMemRelease(handle: u64) |call| {
         let mut state = started()?;
-        state.pages.get(&handle).filter(|pages| pages.is_held).ok_or(code::INVALID_VALUE)?;
+        state.pages_of(handle)?;
         check_captures(call, &state)?;
-        if let Some(pages) = state.pages.get_mut(&handle) {
-            pages.is_held = false;
+        let pages = state.page_handles.remove(&handle).ok_or(code::INVALID_VALUE)?;
+        if let Some(pages) = state.pages.get_mut(&pages) {
+            pages.handles -= 1;
         }
-        end_if_unused(call, &mut state, handle)
+        end_if_unused(call.name, &mut state, pages)
     }
 
     /// Maps pages, all of them, at reserved addresses.
@@ -156,12 +243,8 @@ functions! {
     ) |call| {
         let mut state = started()?;
         let bytes = stretch(&state, address, size)?;
-        let pages = state.pages.get(&handle).filter(|pages| pages.is_held);
-        let pages = pages.ok_or(code::INVALID_VALUE)?;
-        if (offset as u64).checked_add(size as u64).is_none_or(|end| end > pages.size) {
-            return Err(code::INVALID_VALUE);
-        }
-        if size as u64 != pages.size {
+        let pages = state.pages_of(handle)?;
+        if (offset, size as u64) != (0, pages.size) {
             return Err(code::NOT_SUPPORTED);
         }
         let free = state.space.is_reserved(bytes.clone()) && !state.space.is_mapped(&bytes);
@@ -171,17 +254,17 @@ functions! {
         check_captures(call, &state)?;
         let mapping = Mapping {
             size: pages.size,
-            pages: handle,
+            pages: state.page_handles[&handle],
             memory: pages.range,
             window: state.devices[pages.ordinal].sim.lend_range(pages.size),
             storage: Arc::clone(&pages.storage),
             writers: BTreeSet::new(),
             readers: BTreeSet::new(),
         };
-        state.space.mappings.insert(address, mapping);
-        if let Some(pages) = state.pages.get_mut(&handle) {
+        if let Some(pages) = state.pages.get_mut(&mapping.pages) {
             pages.mappings += 1;
         }
+        state.space.mappings.insert(address, mapping);
         Ok(())
     }
 
@@ -198,7 +281,7 @@ functions! {
             if let Some(pages) = state.pages.get_mut(&mapping.pages) {
                 pages.mappings -= 1;
             }
-            end_if_unused(call, &mut state, mapping.pages)?;
+            end_if_unused(call.name, &mut state, mapping.pages)?;
         }
         Ok(())
     }

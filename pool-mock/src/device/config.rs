@@ -2,6 +2,8 @@
 
 use pool_core::device::Capabilities;
 
+use super::error::SimError;
+
 /// When queued work runs.
 ///
 /// What may run is decided by streams, fences and graphs alone; this chooses among it. A wait of
@@ -44,7 +46,6 @@ pub struct SimConfig {
     pub(super) memory_bytes: u64,
     pub(super) misalign_bytes: u64,
     pub(super) page_sizes: Vec<u64>,
-    pub(super) paged: bool,
     pub(super) capabilities: Capabilities,
     pub(super) pacing: Pacing,
     pub(super) detector: bool,
@@ -69,7 +70,6 @@ impl SimConfig {
             memory_bytes: 80 << 30,
             misalign_bytes: 0,
             page_sizes: vec![2 << 20],
-            paged: false,
             capabilities: Capabilities::all()
                 .difference(Capabilities::GROWS_IN_CAPTURE)
                 .difference(Capabilities::FREE_WAITS),
@@ -95,18 +95,10 @@ impl SimConfig {
         self
     }
 
-    /// The sizes of page handles, smallest first.
+    /// The sizes of page handles, smallest first. Every multiple of the smallest will do.
     #[must_use]
     pub fn page_sizes(mut self, sizes: Vec<u64>) -> Self {
         self.page_sizes = sizes;
-        self
-    }
-
-    /// Whether a range has no memory until pages are committed under it. By default it has all,
-    /// and there is nowhere to commit any.
-    #[must_use]
-    pub const fn paged(mut self, paged: bool) -> Self {
-        self.paged = paged;
         self
     }
 
@@ -159,5 +151,18 @@ impl SimConfig {
     pub const fn lists_streams(mut self, on: bool) -> Self {
         self.lists_streams = on;
         self
+    }
+
+    /// The size of which everything about pages is a multiple.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.page_sizes.first().copied().unwrap_or(1).max(1)
+    }
+
+    /// Whether so many bytes are whole pages.
+    pub(super) fn check_pages(&self, size_bytes: u64) -> Result<(), SimError> {
+        if size_bytes == 0 || !size_bytes.is_multiple_of(self.page_bytes()) {
+            return Err(SimError::Invalid("these are no whole pages"));
+        }
+        Ok(())
     }
 }

@@ -37,13 +37,13 @@ use super::violation::{Action, Violation};
 pub struct Balance {
     /// Ranges.
     pub ranges: usize,
-    /// Bytes of memory behind them.
+    /// Bytes of memory, behind ranges and in pages.
     pub bytes: u64,
     /// Streams that [`create_stream`](pool_core::device::Device::create_stream) made.
     pub streams: usize,
     /// Fences that were not discarded, the program's included.
     pub fences: usize,
-    /// Handles of pages.
+    /// Handles of pages, mapped or not.
     pub pages: usize,
     /// Graphs.
     pub graphs: usize,
@@ -373,7 +373,7 @@ impl SimDevice {
             bytes,
             streams: streams().filter(|stream| stream.origin == Origin::Created).count(),
             fences: state.fences.values().filter(|fence| fence.device == number).count(),
-            pages: ranges().map(|range| range.pages.len()).sum(),
+            pages: state.pages.values().filter(|pages| pages.device == number).count(),
             graphs: state.graphs.values().filter(|graph| graph.device == number).count(),
             opened_streams: streams().filter(|stream| opened(stream.origin)).count(),
         }

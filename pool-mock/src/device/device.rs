@@ -12,7 +12,8 @@ use super::clock::Actor;
 use super::config::SimConfig;
 use super::error::SimError;
 use super::fence::{Place, SimFence};
-use super::memory::{RangeState, SimPages, SimRange};
+use super::memory::{RangeState, SimRange};
+use super::pages::SimPages;
 use super::schedule::Holds;
 use super::state::{Fatal, Job, LEGACY, State, Wanted};
 use super::stream::{Origin, SimStream};
@@ -212,7 +213,9 @@ impl SimDevice {
 const fn needed(call: Call) -> Capabilities {
     match call {
         Call::Extend => Capabilities::EXTEND,
-        Call::Commit | Call::Decommit => Capabilities::PAGES,
+        Call::Reserve | Call::CreatePages | Call::DestroyPages | Call::Commit | Call::Decommit => {
+            Capabilities::PAGES
+        }
         Call::CreateStream | Call::DestroyStream => Capabilities::STREAMS,
         Call::StreamId => Capabilities::STREAM_IDS,
         Call::Record | Call::IsDone | Call::Wait | Call::WaitOnHost => Capabilities::FENCES,
@@ -235,10 +238,17 @@ impl State {
         self.check_device(device, action)?;
         let grows = self.device(device).capabilities.contains(Capabilities::GROWS_IN_CAPTURE);
         match call {
-            Call::Free | Call::Decommit | Call::IsDone | Call::WaitOnHost | Call::Synchronize => {
+            Call::Free
+            | Call::DestroyPages
+            | Call::Decommit
+            | Call::IsDone
+            | Call::WaitOnHost
+            | Call::Synchronize => {
                 self.check_captures(action)?;
             }
-            Call::Allocate | Call::Extend | Call::Commit if !grows => {
+            Call::Allocate | Call::Extend | Call::Reserve | Call::CreatePages | Call::Commit
+                if !grows =>
+            {
                 self.check_captures(action)?;
             }
             Call::RecordAll => self.check_device_captures(device, action)?,
@@ -348,11 +358,9 @@ impl Device for SimDevice {
             if size_bytes == 0 || size_bytes > RANGE_STRIDE / 2 {
                 return Err(SimError::Invalid("no range has this size"));
             }
-            if !config.paged {
-                state.take_memory(*number, size_bytes)?;
-            }
+            state.take_memory(*number, size_bytes)?;
             let id = state.new_id();
-            state.ranges.insert(id, RangeState::new(*number, size_bytes, !config.paged));
+            state.ranges.insert(id, RangeState::new(*number, size_bytes));
             let address = id.wrapping_mul(RANGE_STRIDE).wrapping_add(config.misalign_bytes);
             Ok((SimRange { id, device: *number, address }, None))
         })
@@ -363,9 +371,14 @@ impl Device for SimDevice {
             if self.has(Capabilities::FREE_WAITS) {
                 state = self.inner.world.synchronize(state, self.inner.number);
             }
-            let freed = state
-                .range_mut(self.inner.number, range, Call::Free)
-                .map(|known| (known.size_bytes, known.backed_bytes));
+            let freed =
+                state.range_mut(self.inner.number, range, Call::Free).and_then(|known| match known
+                    .pages
+                    .len()
+                {
+                    0 => Ok((known.size_bytes, known.backed_bytes)),
+                    _ => Err(SimError::Invalid("there are pages under it")),
+                });
             let freed = freed.map(|(size_bytes, backed_bytes)| {
                 state.check_taken(Action::Call(Call::Free), range.id, 0..size_bytes);
                 state.ranges.remove(&range.id);
@@ -398,20 +411,22 @@ impl Device for SimDevice {
     }
 
     fn extend(&self, range: &SimRange, from_bytes: u64, to_bytes: u64) -> Result<()> {
-        let Inner { number, config, .. } = &*self.inner;
+        let number = &self.inner.number;
         self.call(Call::Extend, |state| {
-            let size_bytes = state.range_mut(*number, range, Call::Extend)?.size_bytes;
+            let RangeState { size_bytes, reserved, .. } =
+                *state.range_mut(*number, range, Call::Extend)?;
+            if reserved {
+                return Err(SimError::Invalid("these are only addresses"));
+            }
             if from_bytes != size_bytes || to_bytes <= from_bytes || to_bytes > RANGE_STRIDE / 2 {
                 return Err(SimError::Invalid("the range cannot have this size"));
             }
-            let added_bytes = if config.paged { 0 } else { to_bytes - from_bytes };
+            let added_bytes = to_bytes - from_bytes;
             state.take_memory(*number, added_bytes)?;
             let known = state.range_mut(*number, range, Call::Extend)?;
             known.size_bytes = to_bytes;
             known.backed_bytes += added_bytes;
-            if added_bytes > 0 {
-                known.committed.set(from_bytes..to_bytes, ());
-            }
+            known.committed.set(from_bytes..to_bytes, ());
             Ok(((), None))
         })
     }
@@ -420,46 +435,59 @@ impl Device for SimDevice {
         if self.has(Capabilities::PAGES) { &self.inner.config.page_sizes } else { &[] }
     }
 
-    fn commit(&self, range: &SimRange, offset_bytes: u64, size_bytes: u64) -> Result<SimPages> {
+    fn reserve(&self, size_bytes: u64) -> Result<SimRange> {
+        let Inner { number, config, .. } = &*self.inner;
+        self.call(Call::Reserve, |state| {
+            config.check_pages(size_bytes)?;
+            if size_bytes > RANGE_STRIDE {
+                return Err(SimError::Invalid("there are not so many addresses"));
+            }
+            let id = state.new_id();
+            state.ranges.insert(id, RangeState::reserved(*number, size_bytes));
+            let address = id.wrapping_mul(RANGE_STRIDE);
+            Ok((SimRange { id, device: *number, address }, None))
+        })
+    }
+
+    fn create_pages(&self, size_bytes: u64) -> Result<SimPages> {
+        let Inner { number, config, .. } = &*self.inner;
+        self.call(Call::CreatePages, |state| {
+            config.check_pages(size_bytes)?;
+            Ok((state.create_pages(*number, size_bytes)?, None))
+        })
+    }
+
+    fn destroy_pages(&self, pages: SimPages) -> Result<()> {
+        let number = self.inner.number;
+        let destroy = |state: &mut State| Ok((state.destroy_pages(number, &pages)?, None));
+        let made = self.call(Call::DestroyPages, destroy);
+        if let Err(Failure::Device(
+            SimError::Injected { .. } | SimError::InjectedOutOfMemory { .. },
+        )) = made
+        {
+            // Nobody has the handle any more, so the memory is gone with it.
+            let _ = self.lock().destroy_pages(number, &pages);
+        }
+        made
+    }
+
+    fn commit(&self, range: &SimRange, offset_bytes: u64, pages: &[&SimPages]) -> Result<()> {
         let Inner { number, config, .. } = &*self.inner;
         self.call(Call::Commit, |state| {
-            let page_bytes = config.page_sizes.first().copied().unwrap_or(1);
-            let end_bytes = offset_bytes.checked_add(size_bytes);
-            let end_bytes = end_bytes.ok_or(SimError::Invalid("beyond the range's end"))?;
-            let is_whole = |bytes: u64| bytes.is_multiple_of(page_bytes);
-            if size_bytes == 0 || !is_whole(offset_bytes) || !is_whole(size_bytes) {
+            if !offset_bytes.is_multiple_of(config.page_bytes()) || pages.is_empty() {
                 return Err(SimError::Invalid("these are no whole pages"));
             }
-            let known = state.range_mut(*number, range, Call::Commit)?;
-            if end_bytes > known.size_bytes {
-                return Err(SimError::Invalid("beyond the range's end"));
-            }
-            if known.committed.overlapping(offset_bytes..end_bytes).next().is_some() {
-                return Err(SimError::Invalid("there is memory already"));
-            }
-            state.take_memory(*number, size_bytes)?;
-            let id = state.new_id();
-            let known = state.range_mut(*number, range, Call::Commit)?;
-            known.committed.set(offset_bytes..end_bytes, ());
-            known.pages.insert(id, offset_bytes..end_bytes);
-            known.backed_bytes += size_bytes;
-            Ok((SimPages { id }, None))
+            state.range_mut(*number, range, Call::Commit)?;
+            state.commit(range.id, offset_bytes, pages)?;
+            Ok(((), None))
         })
     }
 
     fn decommit(&self, range: &SimRange, offset_bytes: u64, pages: &SimPages) -> Result<()> {
         let number = self.inner.number;
         self.call(Call::Decommit, |state| {
-            let known = state.range_mut(number, range, Call::Decommit)?;
-            let bytes = known.pages.get(&pages.id).filter(|bytes| bytes.start == offset_bytes);
-            let bytes = bytes.cloned().ok_or(SimError::Unknown("pages"))?;
-            state.check_taken(Action::Call(Call::Decommit), range.id, bytes.clone());
-            let known = state.range_mut(number, range, Call::Decommit)?;
-            known.pages.remove(&pages.id);
-            known.committed.take(bytes.clone());
-            known.marks.take(bytes.clone());
-            known.backed_bytes -= bytes.end - bytes.start;
-            state.device(number).used_bytes -= bytes.end - bytes.start;
+            state.range_mut(number, range, Call::Decommit)?;
+            state.decommit(range.id, offset_bytes, pages)?;
             Ok(((), None))
         })
     }

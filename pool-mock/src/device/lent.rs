@@ -32,7 +32,7 @@ impl SimDevice {
     pub fn lend_range(&self, size_bytes: u64) -> SimRange {
         let mut state = self.lock();
         let (id, device) = (state.new_id(), self.inner.number);
-        let range = RangeState { backed_bytes: 0, ..RangeState::new(device, size_bytes, true) };
+        let range = RangeState { backed_bytes: 0, ..RangeState::new(device, size_bytes) };
         state.ranges.insert(id, range);
         SimRange { id, device, address: 0 }
     }

@@ -1,7 +1,7 @@
-//! Ranges of memory and pages under them.
+//! Ranges of memory.
 
 use core::ops::Range;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::detector::Uses;
 use super::intervals::Intervals;
@@ -23,42 +23,42 @@ impl SimRange {
     }
 }
 
-/// Physical memory behind a part of a range.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct SimPages {
-    pub(super) id: u64,
-}
-
 /// What the device knows of a range.
 #[derive(Debug)]
 pub(super) struct RangeState {
     pub(super) device: u32,
     pub(super) size_bytes: u64,
-    /// How much of the device's memory it has.
+    /// How much of the device's memory is its own: without pages.
     pub(super) backed_bytes: u64,
+    /// Whether it is only addresses, under which pages come and go.
+    pub(super) reserved: bool,
     pub(super) committed: Intervals<()>,
     pub(super) resting: Intervals<()>,
-    /// Page handles, each with its bytes.
-    pub(super) pages: HashMap<u64, Range<u64>>,
+    /// By where they begin, the page handles that are mapped here.
+    pub(super) pages: BTreeMap<u64, u64>,
     pub(super) uses: Uses,
     /// Who wrote last, of what was run.
     pub(super) marks: Intervals<Owner>,
 }
 
 impl RangeState {
-    /// A range; `backed` if there is memory behind it from the start.
-    pub(super) fn new(device: u32, size_bytes: u64, backed: bool) -> Self {
-        let mut committed = Intervals::default();
-        if backed {
-            committed.set(0..size_bytes, ());
-        }
+    /// A range with memory behind it from the start.
+    pub(super) fn new(device: u32, size_bytes: u64) -> Self {
+        let mut range = Self::reserved(device, size_bytes);
+        range.committed.set(0..size_bytes, ());
+        Self { backed_bytes: size_bytes, reserved: false, ..range }
+    }
+
+    /// Addresses alone.
+    pub(super) fn reserved(device: u32, size_bytes: u64) -> Self {
         Self {
             device,
             size_bytes,
-            backed_bytes: if backed { size_bytes } else { 0 },
-            committed,
+            backed_bytes: 0,
+            reserved: true,
+            committed: Intervals::default(),
             resting: Intervals::default(),
-            pages: HashMap::new(),
+            pages: BTreeMap::new(),
             uses: Uses::default(),
             marks: Intervals::default(),
         }

@@ -16,7 +16,7 @@
 //! | `config` | [`SimConfig`], [`Pacing`]: how a device is made |
 //! | `world` | the lock around the state; callbacks and hooks outside of it |
 //! | `state` | everything that the devices of a world know |
-//! | `stream`, `fence`, `memory`, `capture` | the objects: handles and what is known of them |
+//! | `stream`, `fence`, `memory`, `pages`, `capture` | the objects: handles and what is known of them |
 //! | `schedule` | runs what is queued |
 //! | `clock` | vector clocks |
 //! | `detector` | finds uses that nothing orders |
@@ -41,6 +41,7 @@ mod host;
 mod intervals;
 mod lent;
 mod memory;
+mod pages;
 mod program;
 mod schedule;
 mod state;
@@ -57,7 +58,8 @@ pub use device::SimDevice;
 pub use error::SimError;
 pub use faults::Fault;
 pub use fence::SimFence;
-pub use memory::{SimPages, SimRange};
+pub use memory::SimRange;
+pub use pages::SimPages;
 pub use program::TaskUse;
 pub use stream::{SimStream, StreamKind};
 pub use violation::{Access, Action, Owner, StreamName, Use, Violation};

@@ -15,6 +15,7 @@ use super::error::SimError;
 use super::faults::Faults;
 use super::fence::{FenceState, Place};
 use super::memory::RangeState;
+use super::pages::PagesState;
 use super::stream::{Item, Origin, SimStream, StreamState, Task, Work};
 use super::thread;
 use super::violation::{Access, Action, Owner, StreamName, Use, Violation};
@@ -33,6 +34,7 @@ const MOST_VIOLATIONS: usize = 1000;
 pub(super) struct State {
     pub(super) devices: Vec<DeviceState>,
     pub(super) ranges: HashMap<u64, RangeState>,
+    pub(super) pages: HashMap<u64, PagesState>,
     pub(super) streams: Vec<StreamState>,
     /// Streams with something in their queues.
     pub(super) active: BTreeSet<Actor>,
@@ -114,6 +116,7 @@ impl State {
         let mut state = Self {
             devices: Vec::new(),
             ranges: HashMap::new(),
+            pages: HashMap::new(),
             streams: Vec::new(),
             active: BTreeSet::new(),
             handles: HashMap::new(),

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{env, ffi::OsString, path::PathBuf};
 
 use bytesize::ByteSize;
 use clap::{
@@ -8,7 +8,7 @@ use clap::{
     parser::ValueSource,
 };
 use pool_core::Placement;
-use pool_core::policy::{Preallocation, Settings};
+use pool_core::policy::{Handles, Pages, Preallocation, Settings};
 use pool_mock::device::Pacing;
 
 /// The trace that the repository carries.
@@ -127,6 +127,13 @@ pub(crate) struct Options {
     #[arg(long, requires = "pool")]
     pub(crate) in_place: bool,
 
+    /// Replay through a pool whose memory comes and goes in pages of 2 MiB, under addresses that stay
+    /// (implies --pool)
+    ///
+    /// With --find-capacity the smallest limit is found in pages.
+    #[arg(long, conflicts_with_all = ["capacity", "placement", "shared", "plan", "config"])]
+    pub(crate) pages: bool,
+
     /// With --pool, also replay a generated pipeline, whose blocks are used on streams other than
     /// their own
     #[arg(long, requires = "pool")]
@@ -168,7 +175,14 @@ pub(crate) struct Options {
 impl Options {
     /// The command line; the process ends if it is wrong.
     pub(crate) fn read() -> Self {
-        let matches = Self::command().get_matches();
+        // What --pages implies has to be there before it is checked what else needs it.
+        let mut arguments: Vec<OsString> = env::args_os().collect();
+        if arguments.iter().any(|argument| argument == "--pages")
+            && !arguments.iter().any(|argument| argument == "--pool")
+        {
+            arguments.push("--pool".into());
+        }
+        let matches = Self::command().get_matches_from(arguments);
         let options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let refuse = |message: &str| -> ! {
             Self::command().error(ErrorKind::ArgumentConflict, message).exit()
@@ -232,9 +246,11 @@ impl Options {
     pub(crate) fn settings(&self) -> Settings {
         self.config.unwrap_or_else(|| {
             let limit_bytes = self.limit.map(|limit| limit.as_u64());
+            let at_once = limit_bytes.filter(|_| !self.pages);
             Settings {
-                preallocation: limit_bytes.map_or(Preallocation::Nothing, Preallocation::Bytes),
+                preallocation: at_once.map_or(Preallocation::Nothing, Preallocation::Bytes),
                 limit_bytes,
+                pages: self.pages.then_some(PAGES),
                 granule_bytes: self.granule_bytes(),
                 cache_bytes: self.cache_bytes(),
                 ..Settings::default()
@@ -242,6 +258,9 @@ impl Options {
         })
     }
 }
+
+/// With --pages every page moves by itself.
+const PAGES: Pages = Pages { handles: Handles::Smallest, ..Pages::new() };
 
 /// What `--placement` takes.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

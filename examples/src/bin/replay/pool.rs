@@ -22,6 +22,9 @@ use crate::{
     row::human,
 };
 
+/// A limit in pages is so many of these.
+const PAGE_BYTES: u64 = 2 << 20;
+
 /// The least memory that a simulated device has.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
@@ -177,15 +180,15 @@ impl PoolJob {
         if !options.find_capacity {
             return Ok(None);
         }
-        let granule_bytes = options.granule_bytes();
-        let peak_granules = program.peak_live_bytes(granule_bytes) / granule_bytes;
-        let found = smallest_that_serves(peak_granules, |granules| {
-            let bytes = granules.saturating_mul(granule_bytes);
+        let unit_bytes = if options.pages { PAGE_BYTES } else { options.granule_bytes() };
+        let peak_units = program.peak_live_bytes(options.granule_bytes()).div_ceil(unit_bytes);
+        let found = smallest_that_serves(peak_units, |units| {
+            let bytes = units.saturating_mul(unit_bytes);
             progress.show(&format!("{}: trying {}", self.path, human(bytes)));
             let pool = pool(machine.silent(self.most_bytes(options)), options, Some(bytes))?;
             Ok::<_, Box<dyn Error>>(Pooled::new(&pool, program)?.serves()?)
         })?;
-        Ok(found.map(|granules| granules * granule_bytes))
+        Ok(found.map(|units| units * unit_bytes))
     }
 
     /// What pools would need that keep to one stream each.
@@ -264,7 +267,7 @@ impl PoolJob {
     }
 }
 
-/// A pool; with a limit of its own, one that reserves it at its start.
+/// A pool; with a limit of its own, one that reserves it at its start, unless it is in pages.
 fn pool<D: Device>(
     device: D,
     options: &Options,
@@ -273,7 +276,9 @@ fn pool<D: Device>(
     let mut settings = options.settings();
     if let Some(bytes) = limit_bytes {
         settings.limit_bytes = limit_bytes;
-        settings.preallocation = Preallocation::Bytes(bytes);
+        if !options.pages {
+            settings.preallocation = Preallocation::Bytes(bytes);
+        }
     }
     Pool::new(device, settings.into())
 }

@@ -50,6 +50,13 @@ pub(in crate::pool) struct BeforeGrowth {
     since: Option<Duration>,
 }
 
+impl BeforeGrowth {
+    /// What the pool had of the device.
+    pub(in crate::pool) fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
+    }
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     /// What there is before a growth.
     pub(in crate::pool) fn before_growth(&self) -> BeforeGrowth {

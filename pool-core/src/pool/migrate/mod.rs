@@ -66,7 +66,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !self.may_migrate() {
             return false;
         }
-        let Ok(need) = Need::of(plea.request, self.shared.shape()) else { return false };
+        let Ok(need) = Need::of(&plea.request, self.shared.shape()) else { return false };
         self.gather_all(&mut plea.failure, true, Gathered::All);
         let mut fixed: Vec<Movable> = Vec::new();
         for _ in 0..MOST_PLANS {

@@ -61,6 +61,7 @@
 
 mod affinity;
 mod growth;
+mod pages;
 mod preallocation;
 mod reclaim;
 mod reuse;
@@ -69,6 +70,7 @@ mod size_hint;
 
 pub use affinity::{Affinity, Lifetime};
 pub use growth::{Ahead, Growth, Steps, Way};
+pub use pages::{Handles, Pages};
 pub use preallocation::Preallocation;
 pub use reclaim::{CoolDown, Decay, Deferred, Idle, Reclaim};
 pub use reuse::Reuse;

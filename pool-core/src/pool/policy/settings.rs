@@ -1,6 +1,6 @@
 //! All of a pool's configuration that is plain data.
 
-use super::{Growth, Preallocation, Reclaim, Reuse};
+use super::{Growth, Pages, Preallocation, Reclaim, Reuse};
 
 /// All of a pool's configuration that is plain data: what one run can hand to the next.
 ///
@@ -40,6 +40,8 @@ pub struct Settings {
     pub reclaim: Reclaim,
     /// How the pool grows.
     pub growth: Growth,
+    /// Whether memory comes and goes in pages, where the device has them: not by default.
+    pub pages: Option<Pages>,
 }
 
 impl Settings {
@@ -57,6 +59,7 @@ impl Settings {
             reuse: Reuse::new(),
             reclaim: Reclaim::new(),
             growth: Growth::new(),
+            pages: None,
         }
     }
 }

@@ -81,14 +81,14 @@ fn give_back(pool: &CudaPool) -> Result<bool> {
 }
 
 /// A device that works on a stream that has nothing to do with what is measured.
-struct Busy<'r> {
-    rig: &'r Rig,
-    elsewhere: &'r PoolStream,
+pub(super) struct Busy<'r> {
+    pub(super) rig: &'r Rig,
+    pub(super) elsewhere: &'r PoolStream,
 }
 
 impl Busy<'_> {
     /// How long the host takes for a free, and how often the work still ran when that was over.
-    fn figure<M>(
+    pub(super) fn figure<M>(
         &self,
         what: &str,
         mut allocate: impl FnMut() -> Result<M>,

@@ -5,6 +5,7 @@ mod events;
 mod frees;
 mod hits;
 mod misses;
+mod pages;
 mod threads;
 mod training;
 
@@ -39,6 +40,11 @@ pub(crate) fn section(table: Table, rig: &Rig, options: &Options) -> Result<Sect
             "frees",
             "64 MiB freed while 100 ms of work run on another stream",
             frees::figures(rig)?,
+        ),
+        Table::Pages => (
+            "pages",
+            "physical memory made, mapped, moved and given back",
+            pages::figures(rig, effort)?,
         ),
         Table::Training => (
             "training",

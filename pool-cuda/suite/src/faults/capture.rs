@@ -172,7 +172,7 @@ fn p055_what_comes_after_a_capture_has_other_memory(world: &World) {
 }
 
 fn p103_the_memory_of_a_graph_goes_back_whole(world: &World) {
-    let pool = CudaPool::new(world.device(0), config().arena_bytes(2 << 20)).unwrap();
+    let pool = CudaPool::new(world.whole_device(), config().arena_bytes(2 << 20)).unwrap();
     let kernels = Kernels::load(pool.device());
     let stream = pool.create_stream().unwrap();
     let graph = capture(&pool, &stream, 1, CaptureMode::Global, || {

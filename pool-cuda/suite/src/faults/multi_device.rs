@@ -4,7 +4,7 @@ use core::ptr;
 use std::thread;
 
 use pool_core::PoolConfig;
-use pool_cuda::{CudaDevice, CudaPool, PoolBuffer, PoolStream};
+use pool_cuda::{ArenaSource, CudaDevice, CudaPool, PoolBuffer, PoolStream};
 
 use crate::kernels::Kernels;
 use crate::raw::{Primary, current_context, has_primary_context, is_busy, set_current_context};
@@ -65,7 +65,7 @@ fn p037_events_are_of_their_own_device(world: &World) {
     // Both record again and again, in turn, each with what the other has just given back.
     let both = [0, 1].map(|ordinal| {
         let pool = CudaPool::new(
-            world.device(ordinal),
+            world.device(ordinal).with_source(ArenaSource::DriverPool).unwrap(),
             config().initial_bytes(MIB as u64).limit_bytes(MIB as u64),
         );
         let pool = pool.unwrap();

@@ -8,6 +8,7 @@ mod driver_pools;
 mod events;
 mod kernels;
 mod memory;
+mod sharing;
 mod simulation;
 mod streams;
 mod threads;

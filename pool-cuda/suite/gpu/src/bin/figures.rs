@@ -14,6 +14,9 @@ struct Arguments {
     /// Buffers whose every byte is looked at
     #[arg(long, default_value_t = 300_000)]
     buffers: u64,
+    /// Buffers in pages that move, the same
+    #[arg(long, default_value_t = 60_000)]
+    large_buffers: u64,
     /// Threads that allocate and free
     #[arg(long, default_value_t = 32)]
     threads: u64,
@@ -29,19 +32,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let bed = GpuBed::start()?;
     let session = bed.begin(0);
-    let usual = integrity::Parameters::usual(bed.is_simulated());
-    let parameters =
-        integrity::Parameters { allocations: arguments.buffers, seed: arguments.seed, ..usual };
-    let found = integrity::run(session.driver(), &parameters);
-    println!(
-        "{} buffers on {} streams from {} threads: {} bytes looked at, {} differences, {} refusals",
-        found.allocations,
-        parameters.streams,
-        parameters.threads,
-        found.bytes_checked,
-        found.differences,
-        found.refusals,
-    );
+    let is_simulated = bed.is_simulated();
+    let mut differences = 0;
+    let [usual, moving] = [integrity::Parameters::usual, integrity::Parameters::moving]
+        .map(|parameters| parameters(is_simulated));
+    for (kind, allocations) in [(usual, arguments.buffers), (moving, arguments.large_buffers)] {
+        let parameters = integrity::Parameters { allocations, seed: arguments.seed, ..kind };
+        let found = integrity::run(session.driver(), &parameters);
+        println!(
+            "{} buffers on {} streams from {} threads: {} bytes looked at, {} differences, {} refusals, \
+             {} pages moved",
+            found.allocations,
+            parameters.streams,
+            parameters.threads,
+            found.bytes_checked,
+            found.differences,
+            found.refusals,
+            found.moved_pages,
+        );
+        differences += found.differences;
+    }
     let pool = CudaPool::open(0)?;
     let done = stress::run(&pool, arguments.threads, arguments.allocations);
     let operations = u128::from(2 * done.threads * done.allocations);
@@ -56,5 +66,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     drop(pool);
     session.end()?;
-    if found.differences == 0 { Ok(()) } else { Err("bytes were touched by others".into()) }
+    if differences == 0 { Ok(()) } else { Err("bytes were touched by others".into()) }
 }

@@ -1,0 +1,412 @@
+//! Does what is drafted, call by call, with no lock held, and undoes what was done if one fails.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::draft::{Draft, Victims};
+use super::table::Held;
+use crate::device::{Call, Device};
+use crate::pool::arenas::Kind;
+use crate::pool::books::Books;
+use crate::pool::grow::Wanted;
+use crate::pool::help::Plea;
+use crate::pool::inner::{Failed, Inner, keep};
+use crate::threads::{HUB, Owner, Threads};
+
+/// How often a request is drafted anew.
+const MOST_DRAFTS: u32 = 8;
+
+/// What came of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// There is memory now.
+    Done,
+    /// There is no more of it than the pool has.
+    Refused,
+    /// What is to be moved is not done.
+    Pending,
+    /// A call failed.
+    Failed,
+}
+
+/// A row of pages and the handles that it gets: of each, whether it is new.
+struct Row<D: Device> {
+    pages: Range<u32>,
+    handles: Vec<(Held<D>, bool)>,
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Has memory behind more addresses, for a request: new memory where there is room, else what
+    /// holds no block elsewhere. If it may wait, also what work is still to be done on.
+    pub(in crate::pool) fn grow_by_pages(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
+        if !self.may_grow() {
+            return false;
+        }
+        let me = T::thread_number();
+        if self.await_growth(me) {
+            plea.again = true;
+            return true;
+        }
+        let before = self.before_growth();
+        let helped = self.carry_drafts(plea, wait);
+        self.end_growth(me);
+        if helped && self.with_books(|books| books.reserved_bytes) > before.reserved_bytes() {
+            self.note_growth(&before, Some(plea.request.size_bytes));
+        }
+        helped
+    }
+
+    fn carry_drafts(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
+        let mut refused = false;
+        for _ in 0..MOST_DRAFTS {
+            let Some(draft) = self.draft(plea, refused) else { return false };
+            let at_high_end = draft.at_high_end;
+            match self.carry(draft, wait, &mut plea.failure) {
+                Outcome::Done => {
+                    plea.at_high_end = at_high_end;
+                    return true;
+                }
+                Outcome::Refused if !self.is_poisoned() => refused = true,
+                Outcome::Refused | Outcome::Pending | Outcome::Failed => return false,
+            }
+        }
+        false
+    }
+
+    /// Puts memory behind so many bytes of addresses before anyone asks, all together. False if the
+    /// limit does not allow it, the device refuses, or there are not so many.
+    pub(in crate::pool) fn map_ahead(&self, bytes: u64, failure: &mut Option<Failed<D>>) -> bool {
+        let draft = self.with_books(|books| self.draft_ahead(books, bytes));
+        draft.is_some_and(|draft| self.carry(draft, false, failure) == Outcome::Done)
+    }
+
+    /// Carries a draft out.
+    fn carry(&self, draft: Draft<D>, wait: bool, failure: &mut Option<Failed<D>>) -> Outcome {
+        let Draft { rows, space, victims, .. } = draft;
+        if !self.see_done_or_wait(&victims, wait, failure) {
+            self.with_books(|books| {
+                self.put_victims_back(books, victims);
+                unclaim(books, &rows);
+            });
+            return Outcome::Pending;
+        }
+        let needed = victims.handles.len();
+        let mut stock = self.take_away(victims, failure);
+        if stock.len() < needed {
+            self.keep_stock(stock);
+            self.with_books(|books| unclaim(books, &rows));
+            return Outcome::Failed;
+        }
+        stock.extend(self.with_books(|books| {
+            books.paging.as_mut().map_or(Vec::new(), |paging| paging.take_spare())
+        }));
+        let mut rows: Vec<Row<D>> =
+            rows.into_iter().map(|pages| Row { pages, handles: Vec::new() }).collect();
+        let outcome = self.fill(&mut rows, stock, failure);
+        let mut mapped = Vec::new();
+        let mut failed = outcome != Outcome::Done;
+        for row in rows {
+            if !failed && self.map(&row, failure) {
+                mapped.push(row);
+            } else {
+                failed = true;
+                self.undo_row(row, failure);
+            }
+        }
+        for row in mapped {
+            failed |= !self.enter_row(row, space);
+        }
+        match outcome {
+            Outcome::Done if failed => Outcome::Failed,
+            outcome => outcome,
+        }
+    }
+
+    /// Whether the work on victims is done, as seen by the host, which waits for it if it may.
+    pub(super) fn see_done_or_wait(
+        &self,
+        victims: &Victims<D>,
+        wait: bool,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
+        if victims.handles.is_empty() || !self.has_fences() {
+            return true;
+        }
+        for &(source, epoch) in &victims.waits {
+            let fences = match self.fences_of(source, epoch) {
+                Ok(Some((_, fences))) => fences,
+                Ok(None) => return false,
+                Err(failed) => {
+                    keep(failure, failed);
+                    return false;
+                }
+            };
+            for fence in fences {
+                let done = match self.is_done(&fence) {
+                    Ok(false) if wait => self.wait_on_host(&fence),
+                    done => done,
+                };
+                match done {
+                    Ok(true) => self.settle(core::slice::from_ref(&fence)),
+                    Ok(false) => return false,
+                    Err(failed) => {
+                        keep(failure, failed);
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets everybody have again what was to be taken away.
+    pub(super) fn put_victims_back(&self, books: &mut Books<D>, victims: Victims<D>) {
+        let Victims { handles, source, .. } = victims;
+        for (page, held) in handles {
+            let Some(paging) = &mut books.paging else { continue };
+            let (stretch, keeper) = (paging.stretch_of(page, held.count), paging.keeper);
+            paging.unclaim(&(page..page + held.count));
+            paging.enter(page, held);
+            // It was a piece of its own or more: the node that it took is spare.
+            let back = self.shared.back(keeper, stretch);
+            debug_assert!(back, "{stretch:?} is not bare");
+            if keeper == HUB
+                && let Some(source) = source
+            {
+                books.stain(stretch, source);
+            }
+        }
+    }
+
+    /// Takes the handles of victims from where they are: as many as the device lets go of. The others
+    /// are as before.
+    pub(super) fn take_away(
+        &self,
+        victims: Victims<D>,
+        failure: &mut Option<Failed<D>>,
+    ) -> Vec<Held<D>> {
+        let Victims { handles, waits, source } = victims;
+        let mut handles = handles.into_iter();
+        let mut taken = Vec::new();
+        while let Some((page, held)) = handles.next() {
+            match self.unmap(page, &held) {
+                Ok(true) => {
+                    self.with_books(|books| {
+                        let Some(paging) = &mut books.paging else { return };
+                        let stretch = paging.stretch_of(page, held.count);
+                        paging.unclaim(&(page..page + held.count));
+                        // The host has seen done what they were used by.
+                        books.stains.remove(stretch);
+                    });
+                    taken.push(held);
+                }
+                refused => {
+                    if let Err(failed) = refused {
+                        keep(failure, failed);
+                    }
+                    let handles = [(page, held)].into_iter().chain(handles).collect();
+                    let left = Victims { handles, waits, source };
+                    self.with_books(|books| self.put_victims_back(books, left));
+                    break;
+                }
+            }
+        }
+        taken
+    }
+
+    /// Takes a handle from under addresses; false during a capture.
+    pub(super) fn unmap(&self, page: u32, held: &Held<D>) -> Result<bool, Failed<D>> {
+        let Some((range, offset_bytes)) = self.range_at(page) else { return Ok(false) };
+        self.counters.decommits.add_shared(1);
+        let unmapped = self.call_outside_captures(Call::Decommit, |device| {
+            device.decommit(&range, offset_bytes, &held.pages)
+        })?;
+        Ok(unmapped.is_some())
+    }
+
+    fn range_at(&self, page: u32) -> Option<(Arc<D::Range>, u64)> {
+        self.with_books(|books| {
+            let paging = books.paging.as_ref()?;
+            Some((paging.range.clone(), paging.offset_of(page)))
+        })
+    }
+
+    /// Gives each row handles for all its pages: of the stock, and new ones. What is left of the stock
+    /// is kept, or makes room.
+    fn fill(
+        &self,
+        rows: &mut [Row<D>],
+        mut stock: Vec<Held<D>>,
+        failure: &mut Option<Failed<D>>,
+    ) -> Outcome {
+        stock.sort_by_key(|held| held.count);
+        let mut missing = Vec::new();
+        for (number, row) in rows.iter_mut().enumerate() {
+            let mut left = row.pages.end - row.pages.start;
+            // The largest that fits: small ones fit elsewhere, too.
+            while let Some(place) = stock.iter().rposition(|held| held.count <= left)
+                && left > 0
+            {
+                let held = stock.remove(place);
+                left -= held.count;
+                row.handles.push((held, false));
+            }
+            if left > 0 {
+                missing.push((number, left));
+            }
+        }
+        let total: u64 = missing.iter().map(|&(_, pages)| u64::from(pages)).sum();
+        while let Some(held) = self.with_books(|books| {
+            let room_pages = books.room_bytes() / books.paging.as_ref()?.page_bytes;
+            if room_pages < total { stock.pop() } else { None }
+        }) {
+            // It is too large for any row, and its memory is needed.
+            self.destroy(held, failure);
+        }
+        self.keep_stock(stock);
+        for (number, pages) in missing {
+            let Some(row) = rows.get_mut(number) else { continue };
+            for count in self.sizes_of(pages) {
+                match self.create(count, failure) {
+                    Some(held) => row.handles.push((held, true)),
+                    None => return Outcome::Refused,
+                }
+            }
+        }
+        Outcome::Done
+    }
+
+    /// Of what sizes new handles are.
+    pub(super) fn sizes_of(&self, pages: u32) -> Vec<u32> {
+        self.with_books(|books| {
+            let room_bytes = books.room_bytes();
+            let paging = books.paging.as_ref();
+            paging.map_or(Vec::new(), |paging| {
+                paging.sizes_for(pages, room_bytes / paging.page_bytes)
+            })
+        })
+    }
+
+    /// A new handle, in hand.
+    pub(super) fn create(&self, count: u32, failure: &mut Option<Failed<D>>) -> Option<Held<D>> {
+        let page_bytes = self.with_books(|books| Some(books.paging.as_ref()?.page_bytes))?;
+        let bytes = page_bytes.checked_mul(count.into())?;
+        self.reserve(bytes, Wanted::exactly(bytes, Kind::Step))?;
+        self.counters.creations.add_shared(1);
+        match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
+            Ok(Some(pages)) => {
+                self.with_books(|books| {
+                    let paging = books.paging.iter_mut();
+                    paging.for_each(|paging| paging.in_hand += u64::from(count));
+                });
+                Some(Held { pages, count })
+            }
+            refused => {
+                self.unreserve(bytes);
+                if let Err(failed) = refused {
+                    keep(failure, failed);
+                }
+                None
+            }
+        }
+    }
+
+    /// Gives a handle in hand back to the device; during a capture it is kept. One that the device
+    /// did not take cannot be named again: it is as gone.
+    pub(super) fn destroy(&self, held: Held<D>, failure: &mut Option<Failed<D>>) -> bool {
+        let Held { pages, count } = held;
+        let mut pages = Some(pages);
+        self.counters.destructions.add_shared(1);
+        let destroyed = self.call_outside_captures(Call::DestroyPages, |device| {
+            pages.take().map_or(Ok(()), |pages| device.destroy_pages(pages))
+        });
+        let bytes = self.with_books(|books| {
+            let paging = books.paging.as_mut()?;
+            if let Some(pages) = pages {
+                paging.keep(Held { pages, count });
+                return None;
+            }
+            paging.in_hand -= u64::from(count);
+            Some(paging.page_bytes * u64::from(count))
+        });
+        let is_gone = bytes.is_some();
+        bytes.into_iter().for_each(|bytes| self.unreserve(bytes));
+        if let Err(failed) = destroyed {
+            keep(failure, failed);
+        }
+        is_gone
+    }
+
+    /// Keeps handles that are behind nothing.
+    fn keep_stock(&self, stock: Vec<Held<D>>) {
+        self.with_books(|books| {
+            if let Some(paging) = &mut books.paging {
+                stock.into_iter().for_each(|held| paging.keep(held));
+            }
+        });
+    }
+
+    /// Maps a row; false if it is not.
+    fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
+        let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
+        let pages: Vec<&D::Pages> = row.handles.iter().map(|(held, _)| &held.pages).collect();
+        self.counters.commits.add_shared(1);
+        match self.call_growing(Call::Commit, |device| device.commit(&range, offset_bytes, &pages))
+        {
+            Ok(mapped) => mapped.is_some(),
+            Err(failed) => {
+                keep(failure, failed);
+                false
+            }
+        }
+    }
+
+    /// Gives new handles of a row that is not mapped back, and keeps the others.
+    fn undo_row(&self, row: Row<D>, failure: &mut Option<Failed<D>>) {
+        for (held, is_new) in row.handles {
+            if is_new {
+                self.destroy(held, failure);
+            } else {
+                self.keep_stock(alloc::vec![held]);
+            }
+        }
+        self.with_books(|books| unclaim(books, &[row.pages]));
+    }
+
+    /// Enters a row that is mapped: it is free, for one space or for that which keeps the addresses.
+    /// False if the host has no room to note it: then it is of no use.
+    fn enter_row(&self, row: Row<D>, space: Option<Owner>) -> bool {
+        self.with_books(|books| {
+            let Some(paging) = &mut books.paging else { return false };
+            let stretch = paging.grid.stretch(&row.pages);
+            let mut page = row.pages.start;
+            let mut moved = 0;
+            for (held, is_new) in row.handles {
+                let count = held.count;
+                paging.enter(page, held);
+                page += count;
+                moved += if is_new { 0 } else { u64::from(count) };
+            }
+            let entered = match space {
+                Some(space) => self.shared.give_bare(space, stretch),
+                None => self.shared.back(paging.keeper, stretch),
+            };
+            if entered {
+                paging.unclaim(&row.pages);
+                books.stains.remove(stretch);
+                self.counters.moved_pages.add_shared(moved);
+            } else {
+                // It stays claimed.
+                paging.stranded += row.pages.end - row.pages.start;
+            }
+            entered
+        })
+    }
+}
+
+fn unclaim<D: Device>(books: &mut Books<D>, rows: &[Range<u32>]) {
+    if let Some(paging) = &mut books.paging {
+        rows.iter().for_each(|row| paging.unclaim(row));
+    }
+}

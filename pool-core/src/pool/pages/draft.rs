@@ -1,0 +1,225 @@
+//! What is to be done so that a request has room: taken, under the lock, out of everybody's way.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::table::{Held, Paging};
+use super::window::{Holes, Need, Window};
+use crate::device::Device;
+use crate::pool::asker::Asker;
+use crate::pool::books::Books;
+use crate::pool::help::Plea;
+use crate::pool::hub::{Need as Wait, add_source};
+use crate::pool::inner::Inner;
+use crate::pool::policy::Preallocation;
+use crate::pool::sources::Joined;
+use crate::range::{PartKind, Stretch};
+use crate::threads::{HUB, Owner, Threads};
+
+/// What is to be done.
+pub(super) struct Draft<D: Device> {
+    /// The bare pages that get memory, in rows.
+    pub(super) rows: Vec<Range<u32>>,
+    /// The space that gets it; none: the one that keeps the addresses.
+    pub(super) space: Option<Owner>,
+    /// Whether the block is to lie at the end of the run that it will be.
+    pub(super) at_high_end: bool,
+    /// Handles that are to serve elsewhere, by their first pages.
+    pub(super) victims: Victims<D>,
+}
+
+/// Handles that hold no block, and are about to be taken away from where they are.
+pub(super) struct Victims<D: Device> {
+    /// By their first pages.
+    pub(super) handles: Vec<(u32, Held<D>)>,
+    /// What has to be done before they are.
+    pub(super) waits: Vec<Wait>,
+    /// The stream whose space they were free in; none: the hub's, which remembers by itself.
+    pub(super) source: Option<u32>,
+}
+
+impl<D: Device> Victims<D> {
+    pub(super) fn none() -> Self {
+        Self { handles: Vec::new(), waits: Vec::new(), source: None }
+    }
+}
+
+/// A handle that could be taken away.
+pub(super) struct Candidate {
+    pub(super) page: u32,
+    pub(super) count: u32,
+    stretch: Stretch,
+    pub(super) waits: Vec<Wait>,
+}
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// What is to be done for a request: with new memory as far as there is room, or, if the device
+    /// has `refused`, with what there is. None if that does not do.
+    pub(super) fn draft(&self, plea: &Plea<'_, D>, refused: bool) -> Option<Draft<D>> {
+        self.with_books(|books| {
+            let room_bytes = if refused { 0 } else { books.room_bytes() };
+            let paging = books.paging.as_ref()?;
+            let room = room_bytes / paging.page_bytes + paging.spare_pages();
+            let extra = self.extra_pages(books, plea, room)?;
+            // One that cannot wait gets what nothing was queued for.
+            let is_clean = matches!(plea.asker, Asker::Captured { .. } | Asker::Nobody);
+            let holes = self.holes(paging, is_clean);
+            for need in self.needs_of_request(plea) {
+                let places = holes.places(&paging.grid, need);
+                let candidates = match places.first() {
+                    Some(first) if u64::from(first.new) > room && !books.is_capturing() => {
+                        let free =
+                            if is_clean { self.holes(paging, false) } else { Holes::default() };
+                        self.candidates(books, if is_clean { &free } else { &holes })
+                    }
+                    _ => Vec::new(),
+                };
+                for place in places {
+                    let missing = u64::from(place.new).saturating_sub(room);
+                    let window = holes.window(&paging.grid, need, &place, extra);
+                    if let Some(chosen) = chosen(&candidates, &window, missing) {
+                        let space = is_clean.then_some(plea.space);
+                        return Some(self.claim(books, window, space, &chosen));
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    /// What is to be done so that so many bytes of addresses get memory.
+    pub(super) fn draft_ahead(&self, books: &mut Books<D>, bytes: u64) -> Option<Draft<D>> {
+        let paging = books.paging.as_ref()?;
+        let pages = bytes.div_ceil(paging.page_bytes).min(books.room_bytes() / paging.page_bytes);
+        let need = Need { len: pages.checked_mul(paging.grid.page)?, align: 1 };
+        let holes = self.holes(paging, true);
+        let place = holes.places(&paging.grid, need).into_iter().next().filter(|_| pages > 0)?;
+        let window = holes.window(&paging.grid, need, &place, 0);
+        Some(self.claim(books, window, None, &[]))
+    }
+
+    /// The rows of addresses in which a block could be placed, in the space that keeps them.
+    fn holes(&self, paging: &Paging<D>, is_clean: bool) -> Holes {
+        let mut holes = Holes::default();
+        self.shared.walk(paging.keeper, |mut part| {
+            if is_clean && part.kind == PartKind::Free {
+                part.kind = PartKind::Taken;
+            }
+            holes.add(&paging.grid, part, &paging.claimed);
+        });
+        holes
+    }
+
+    /// What a request needs, the most wanted first.
+    fn needs_of_request(&self, plea: &Plea<'_, D>) -> Vec<Need> {
+        let shape = self.shared.shape();
+        let granule = shape.bytes(1);
+        let len = plea.request.size_bytes.max(1).div_ceil(granule);
+        let align = (plea.request.align_bytes / granule).max(1);
+        let mut needs = Vec::new();
+        let span = u64::from(shape.span_granules);
+        if shape.has_spans() && self.shared.is_small(&plea.request) && align <= span {
+            needs.push(Need { len: span, align: span });
+        }
+        needs.push(Need { len, align });
+        needs
+    }
+
+    /// Pages that are taken beside those that a request needs: where streams share what there is,
+    /// each growth is for all of them.
+    fn extra_pages(&self, books: &Books<D>, plea: &Plea<'_, D>, room: u64) -> Option<u64> {
+        let paging = books.paging.as_ref()?;
+        let held_bytes = paging.held_bytes();
+        let base_bytes = match books.preallocation {
+            Preallocation::OnDemand { base_bytes } if held_bytes == 0 => base_bytes,
+            _ => 0,
+        };
+        let is_own = paging.keeper != HUB;
+        let step_bytes = if is_own { 0 } else { books.growth.step_bytes(books.reserved_bytes, 0) };
+        let wanted_bytes = if plea.tight { 0 } else { step_bytes.max(base_bytes) };
+        let pages = (wanted_bytes / paging.page_bytes).min(room);
+        let need = plea.request.size_bytes.div_ceil(paging.page_bytes);
+        Some(pages.saturating_sub(need))
+    }
+
+    /// The handles that hold no block, in the order in which they are taken: first those that nobody
+    /// has to wait for.
+    pub(super) fn candidates(&self, books: &Books<D>, holes: &Holes) -> Vec<Candidate> {
+        let Some(paging) = &books.paging else { return Vec::new() };
+        let own = books.source_of(paging.keeper).filter(|_| paging.keeper != HUB);
+        let own = own.map(|source| (source, books.sources.epoch(source)));
+        let mut candidates: Vec<(usize, u64, Candidate)> = Vec::new();
+        for run in holes.free() {
+            candidates.extend(paging.handles_in(run).map(|(page, count)| {
+                let stretch = paging.stretch_of(page, count);
+                let waits = match own {
+                    Some(wait) => alloc::vec![wait],
+                    None => Self::needs_of(books, None, &Joined::new(), stretch),
+                };
+                (waits.len(), run.len, Candidate { page, count, stretch, waits })
+            }));
+        }
+        candidates.sort_by_key(|&(waits, run_len, _)| (waits, run_len));
+        candidates.into_iter().map(|(_, _, candidate)| candidate).collect()
+    }
+
+    /// Claims the pages of a window, and takes the victims.
+    fn claim(
+        &self,
+        books: &mut Books<D>,
+        window: Window,
+        space: Option<Owner>,
+        chosen: &[&Candidate],
+    ) -> Draft<D> {
+        let victims = self.take_victims(books, chosen);
+        if let Some(paging) = &mut books.paging {
+            paging.claimed.extend(window.rows.iter().cloned());
+        }
+        Draft { rows: window.rows, space, at_high_end: window.at_high_end, victims }
+    }
+
+    /// Takes handles that hold no block: their addresses are bare, and claimed.
+    pub(super) fn take_victims(&self, books: &mut Books<D>, chosen: &[&Candidate]) -> Victims<D> {
+        let mut victims = Victims::none();
+        let keeper = books.paging.as_ref().map_or(HUB, |paging| paging.keeper);
+        if keeper != HUB {
+            victims.source = books.source_of(keeper);
+        }
+        let stretches: Vec<Stretch> = chosen.iter().map(|candidate| candidate.stretch).collect();
+        let bare = self.shared.make_bare(keeper, &stretches);
+        let Some(paging) = &mut books.paging else { return victims };
+        for candidate in chosen {
+            // A thread of the stream may have been faster.
+            if !bare.contains(&candidate.stretch) {
+                continue;
+            }
+            if let Some(held) = paging.take(candidate.page) {
+                victims.handles.push((candidate.page, held));
+                for &wait in &candidate.waits {
+                    add_source(&mut victims.waits, wait);
+                }
+            }
+        }
+        victims
+    }
+}
+
+/// Handles of at least so many pages, none of them in the window; none if there are not so many.
+fn chosen<'a>(
+    candidates: &'a [Candidate],
+    window: &Window,
+    missing: u64,
+) -> Option<Vec<&'a Candidate>> {
+    let mut chosen = Vec::new();
+    let mut pages = 0;
+    for candidate in candidates {
+        if pages >= missing {
+            break;
+        }
+        if !window.overlaps(candidate.stretch) {
+            pages += u64::from(candidate.count);
+            chosen.push(candidate);
+        }
+    }
+    (pages >= missing).then_some(chosen)
+}

@@ -1,0 +1,24 @@
+//! Memory in pages: physical memory goes where blocks lie, and what falls free elsewhere follows.
+//!
+//! The pool has one range of addresses, of which the device gives no memory by itself. What no memory
+//! is behind is *bare*: a piece of the space that keeps the addresses, in which nothing is placed.
+//! All else is as in any arena, so a hit knows nothing of pages. Only when nothing free serves a
+//! request, pages are put behind addresses, or moved.
+//!
+//! | module | its one job |
+//! | --- | --- |
+//! | `table` | [`Paging`]: which handles of memory there are, and where |
+//! | `window` | the addresses for a block that need the fewest pages |
+//! | `draft` | what is to be done for a request: taken, under the lock, out of everybody's way |
+//! | `carry` | does it, call by call, with no lock held; undoes what was done if one fails |
+//! | `keeper` | the space that keeps the addresses |
+//! | `release` | pages that go back to the device |
+
+mod carry;
+mod draft;
+mod keeper;
+mod release;
+mod table;
+mod window;
+
+pub(super) use table::Paging;

@@ -1,0 +1,136 @@
+//! Pages that go back to the device.
+
+use alloc::vec::Vec;
+
+use super::draft::Candidate;
+use super::table::{Held, Paging};
+use super::window::Holes;
+use crate::device::{Call, Device};
+use crate::pool::books::Books;
+use crate::pool::inner::{Failed, Inner};
+use crate::threads::Threads;
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Whether memory comes and goes in pages.
+    pub(in crate::pool) fn is_paged(&self) -> bool {
+        self.with_books(|books| books.paging.is_some())
+    }
+
+    /// Gives handles that hold no block back to the device, so many bytes at most. Work that is still
+    /// to be done on them is waited for if it may; else they stay.
+    pub(in crate::pool) fn release_pages(
+        &self,
+        most_bytes: u64,
+        wait: bool,
+        failure: &mut Option<Failed<D>>,
+    ) -> u64 {
+        if self.is_capturing() {
+            return 0;
+        }
+        let mut released_bytes = 0;
+        while let Some((held, bytes)) =
+            self.with_books(|books| take_spare(books, most_bytes - released_bytes))
+        {
+            if !self.destroy(held, failure) {
+                return released_bytes;
+            }
+            released_bytes += bytes;
+        }
+        let most_bytes = most_bytes - released_bytes;
+        let victims = self.with_books(|books| {
+            let candidates = self.idle_handles(books);
+            let page_bytes = books.paging.as_ref()?.page_bytes;
+            let mut left = most_bytes / page_bytes;
+            let mut chosen: Vec<&Candidate> = Vec::new();
+            for candidate in &candidates {
+                if u64::from(candidate.count) <= left && (wait || self.is_due(books, candidate)) {
+                    left -= u64::from(candidate.count);
+                    chosen.push(candidate);
+                }
+            }
+            Some(self.take_victims(books, &chosen))
+        });
+        let Some(victims) = victims else { return released_bytes };
+        if !self.see_done_or_wait(&victims, wait, failure) {
+            self.with_books(|books| self.put_victims_back(books, victims));
+            return released_bytes;
+        }
+        for held in self.take_away(victims, failure) {
+            let bytes = self.bytes_of(&held);
+            released_bytes += if self.destroy(held, failure) { bytes } else { 0 };
+        }
+        released_bytes
+    }
+
+    fn bytes_of(&self, held: &Held<D>) -> u64 {
+        let page_bytes = |books: &mut Books<D>| books.paging.as_ref().map_or(0, Paging::page_bytes);
+        self.with_books(page_bytes) * u64::from(held.count)
+    }
+
+    /// Whether a handle may be taken away without a wait, as far as is known: in a stream's own space
+    /// only the stream's fence says so, which is then asked for.
+    fn is_due(&self, books: &Books<D>, candidate: &Candidate) -> bool {
+        let is_own =
+            books.paging.as_ref().is_some_and(|paging| books.keeps_addresses(paging.keeper));
+        is_own || candidate.waits.is_empty()
+    }
+
+    /// The handles that hold no block.
+    fn idle_handles(&self, books: &Books<D>) -> Vec<Candidate> {
+        let Some(paging) = &books.paging else { return Vec::new() };
+        let mut holes = Holes::default();
+        self.shared.walk(paging.keeper, |part| holes.add(&paging.grid, part, &paging.claimed));
+        self.candidates(books, &holes)
+    }
+
+    /// Bytes of handles that hold no block.
+    pub(in crate::pool) fn idle_page_bytes(&self) -> u64 {
+        self.with_books(|books| {
+            let idle = self.idle_handles(books);
+            let pages: u64 = idle.iter().map(|idle| u64::from(idle.count)).sum();
+            books.paging.as_ref().map_or(0, |paging| paging.page_bytes * pages)
+        })
+    }
+
+    /// Takes everything away, at the pool's end: what fails twice is lost.
+    pub(in crate::pool) fn end_pages(&self) {
+        let Some((range, handles, spare)) = self.with_books(|books| {
+            let paging = books.paging.as_mut()?;
+            let mapped = core::mem::take(&mut paging.mapped);
+            let offsets = mapped.into_iter().map(|(page, held)| (paging.offset_of(page), held));
+            let handles: Vec<(u64, Held<D>)> = offsets.collect();
+            Some((paging.range.clone(), handles, core::mem::take(&mut paging.spare)))
+        }) else {
+            return;
+        };
+        for (offset_bytes, held) in handles {
+            let unmap = || {
+                self.call(Call::Decommit, |device| {
+                    device.decommit(&range, offset_bytes, &held.pages)
+                })
+            };
+            if unmap().or_else(|_| unmap()).is_ok() {
+                self.end_handle(held);
+            }
+        }
+        spare.into_iter().for_each(|held| self.end_handle(held));
+    }
+
+    fn end_handle(&self, held: Held<D>) {
+        let bytes = self.bytes_of(&held);
+        // It cannot be named again, whatever the device says.
+        let _ = self.call(Call::DestroyPages, |device| device.destroy_pages(held.pages));
+        self.unreserve(bytes);
+    }
+}
+
+/// A handle that is behind nothing, of so many bytes at most, in hand; and its bytes.
+fn take_spare<D: Device>(books: &mut Books<D>, most_bytes: u64) -> Option<(Held<D>, u64)> {
+    let paging = books.paging.as_mut()?;
+    let bytes = |held: &Held<D>| u64::from(held.count) * paging.page_bytes;
+    let place = paging.spare.iter().position(|held| bytes(held) <= most_bytes)?;
+    let held = paging.spare.swap_remove(place);
+    paging.in_hand += u64::from(held.count);
+    let bytes = u64::from(held.count) * paging.page_bytes;
+    Some((held, bytes))
+}

@@ -1,0 +1,177 @@
+//! Pages, as the pool maps, moves and unmaps them: through the device, without a pool.
+
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use pool_cuda::pool_core::PoolConfig;
+use pool_cuda::pool_core::device::Device as _;
+use pool_cuda::{CudaDevice, CudaPages, CudaRange};
+
+use super::frees::Busy;
+use crate::Result;
+use crate::figures::Figure;
+use crate::rig::{Rig, size};
+use crate::timing::{Effort, Samples};
+
+/// What a large program starts with; on a smaller device, the power of two that fits.
+const START: u64 = 128 << 30;
+
+/// What a program grows by, and gives back.
+const STEP: u64 = 1 << 30;
+
+/// So many of the smallest handles are moved at once.
+const MOVED: usize = 64;
+
+/// The driver clears what was given back before anybody has it again, 1.6 ms for a GiB: what a program
+/// starts with has been cleared long since.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What stays free for others.
+const MARGIN: u64 = 4 << 30;
+
+pub(super) fn figures(rig: &Rig, effort: Effort) -> Result<Vec<Figure>> {
+    let device = &rig.device;
+    let sizes = device.page_sizes();
+    let Some((&page, larger)) = sizes.split_first() else {
+        return Err("the device has no pages".into());
+    };
+    let mut figures = Vec::new();
+    let most = rig.free_bytes()?.saturating_sub(MARGIN).min(START);
+    let start = 1_u64 << most.max(page).ilog2();
+    for &handle in larger.iter().rev() {
+        figures.extend(mapped(device, Effort::new(Duration::ZERO), PAUSE, start, handle)?);
+    }
+    for &handle in sizes.iter().rev() {
+        figures.extend(mapped(device, effort, Duration::ZERO, STEP, handle)?);
+    }
+    figures.extend(moved(device, effort, page)?);
+    let elsewhere = rig.pool(PoolConfig::new())?.create_stream()?;
+    let busy = Busy { rig, elsewhere: &elsewhere };
+    for &handle in sizes.iter().rev() {
+        let what =
+            format!("{} in handles of {}, unmapped and given back", size(STEP), size(handle));
+        let figure = busy.figure(
+            &format!("{what} beside 100 ms of work"),
+            || Row::new(device, STEP, handle),
+            |row| row.end().map(|()| true),
+        )?;
+        figures.push(figure);
+    }
+    Ok(figures)
+}
+
+/// Handles of one size, in a row.
+struct Row<'d> {
+    device: &'d CudaDevice,
+    range: CudaRange,
+    pages: Vec<CudaPages>,
+    handle_bytes: u64,
+}
+
+impl<'d> Row<'d> {
+    /// Addresses, and memory behind all of them.
+    fn new(device: &'d CudaDevice, bytes: u64, handle_bytes: u64) -> Result<Self> {
+        let range = device.reserve(bytes)?;
+        let mut row = Self { device, range, pages: Vec::new(), handle_bytes };
+        for _ in 0..bytes / handle_bytes {
+            row.pages.push(device.create_pages(handle_bytes)?);
+        }
+        row.map_at(&row.range)?;
+        Ok(row)
+    }
+
+    /// Maps all of it from the start of a range on.
+    fn map_at(&self, range: &CudaRange) -> Result<()> {
+        let handles: Vec<_> = self.pages.iter().collect();
+        Ok(self.device.commit(range, 0, &handles)?)
+    }
+
+    /// Unmaps all of it.
+    fn unmap_from(&self, range: &CudaRange) -> Result<()> {
+        let mut offset = 0;
+        for pages in &self.pages {
+            self.device.decommit(range, offset, pages)?;
+            offset += self.handle_bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives all of it back to the device.
+    fn destroy(&mut self) -> Result<()> {
+        for pages in self.pages.drain(..) {
+            self.device.destroy_pages(pages)?;
+        }
+        Ok(())
+    }
+
+    /// Unmaps it and gives it back, with the addresses.
+    fn end(mut self) -> Result<()> {
+        self.unmap_from(&self.range)?;
+        self.destroy()?;
+        Ok(self.device.free(&self.range)?)
+    }
+}
+
+/// Memory made and mapped, and taken away again.
+fn mapped(
+    device: &CudaDevice,
+    effort: Effort,
+    pause: Duration,
+    bytes: u64,
+    handle: u64,
+) -> Result<[Figure; 2]> {
+    let mut ends = Vec::new();
+    let made = effort.samples(1, || {
+        thread::sleep(pause);
+        let start = Instant::now();
+        let row = Row::new(device, bytes, handle)?;
+        let elapsed = start.elapsed();
+        let start = Instant::now();
+        row.end()?;
+        ends.push(start.elapsed());
+        Ok(elapsed)
+    })?;
+    let what = format!("{} in handles of {}", size(bytes), size(handle));
+    Ok([
+        Figure::ms(format!("{what}, made and mapped"), &made),
+        Figure::ms(format!("{what}, unmapped and given back"), &Samples::new(&ends, 1)),
+    ])
+}
+
+/// The smallest handles, moved to other addresses; and freed there and made anew here.
+fn moved(device: &CudaDevice, effort: Effort, page: u64) -> Result<[Figure; 3]> {
+    let bytes = page * MOVED as u64;
+    let mut row = Row::new(device, bytes, page)?;
+    let other = device.reserve(bytes)?;
+    let moving = effort.samples(1, || {
+        let start = Instant::now();
+        row.unmap_from(&row.range)?;
+        row.map_at(&other)?;
+        let elapsed = start.elapsed();
+        row.unmap_from(&other)?;
+        row.map_at(&row.range)?;
+        Ok(elapsed)
+    })?;
+    let anew = effort.samples(1, || {
+        let start = Instant::now();
+        row.unmap_from(&row.range)?;
+        row.destroy()?;
+        for _ in 0..MOVED {
+            row.pages.push(device.create_pages(page)?);
+        }
+        row.map_at(&other)?;
+        let elapsed = start.elapsed();
+        row.unmap_from(&other)?;
+        row.map_at(&row.range)?;
+        Ok(elapsed)
+    })?;
+    row.end()?;
+    device.free(&other)?;
+    let what = format!("{MOVED} handles of {}", size(page));
+    Ok([
+        Figure::us(format!("{what}, moved to other addresses"), &moving),
+        Figure::us(format!("{what}, given back and made anew at others"), &anew),
+        Figure::ratio(format!("{what}, anew over moved"), &anew, &moving),
+    ])
+}
