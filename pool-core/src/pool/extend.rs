@@ -305,7 +305,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
 impl<D: Device> Books<D> {
     /// What was set aside has come from the device: only then it counts for the peak.
-    fn note_taken(&mut self) {
+    pub(super) fn note_taken(&mut self) {
         self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes);
     }
 

@@ -297,6 +297,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
             Ok(Some(pages)) => {
                 self.with_books(|books| {
+                    books.note_taken();
                     let paging = books.paging.iter_mut();
                     paging.for_each(|paging| paging.in_hand += u64::from(count));
                 });
