@@ -66,6 +66,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a part of what is left of the preallocation.
     fn warm(&self, most_bytes: u64) -> Result<Warmed, PoolError<D::Error>> {
         self.check_alive()?;
+        if self.is_asleep() {
+            return Err(PoolError::Asleep);
+        }
         let me = T::thread_number();
         if !self.begin_growth(me) {
             return Ok(self.warmed(0));

@@ -661,7 +661,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // What is given out may be more: then that is charged, or refused.
             self.charge(tag, request.size_bytes)?;
         }
-        let served = self.serve(&asker, request, affinity);
+        let served = if self.is_asleep() {
+            Err(PoolError::Asleep)
+        } else {
+            self.serve(&asker, request, affinity)
+        };
         let block = match served {
             Ok(block) => {
                 self.note_usual(request);

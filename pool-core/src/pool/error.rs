@@ -190,6 +190,16 @@ pub enum PoolError<E> {
     /// No capture on that stream was announced, or of that graph.
     #[error("no such capture or graph")]
     NoCapture,
+    /// The pool [sleeps](super::Pool::sleep).
+    #[error("the pool sleeps: wake it first")]
+    Asleep,
+    /// Another call has pages in hand, and did not let go of them for long: this one may have been made from
+    /// within it.
+    #[error("another call has pages in hand")]
+    Busy,
+    /// A limit, or a budget, does not allow it.
+    #[error("the limit, or the budget, does not allow it")]
+    Limit,
     /// The device has no such call.
     #[error("the device has no call {0}")]
     Unsupported(Call),

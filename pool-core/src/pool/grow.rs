@@ -91,7 +91,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Whether the device would give memory now, as far as captures go.
     pub(super) fn may_grow(&self) -> bool {
-        !self.is_capturing() || self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE)
+        !self.is_asleep()
+            && (!self.is_capturing() || self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE))
     }
 
     /// Another arena.

@@ -37,6 +37,8 @@ const DUE: u32 = 1 << 2;
 const SHARED: u32 = 1 << 3;
 /// Freed blocks rest. An allocation can be a hit nevertheless.
 const COOLING: u32 = 1 << 4;
+/// All memory is the device's, until the pool wakes.
+const ASLEEP: u32 = 1 << 5;
 /// Others need what was borrowed: it is given back by the calls that come.
 const PRESSED: u32 = 1 << 6;
 
@@ -240,6 +242,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     pub(super) fn set_pressed(&self, pressed: bool) {
         self.set(PRESSED, pressed);
+    }
+
+    /// Whether the pool sleeps: then its blocks have no memory.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.is(ASLEEP)
+    }
+
+    pub(super) fn set_asleep(&self, asleep: bool) {
+        self.set(ASLEEP, asleep);
     }
 
     pub(super) fn set_due(&self) {

@@ -77,6 +77,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Puts memory behind so many bytes of addresses before anyone asks, all together. False if the
     /// limit does not allow it, the device refuses, or there are not so many.
     pub(in crate::pool) fn map_ahead(&self, bytes: u64, failure: &mut Option<Failed<D>>) -> bool {
+        if self.is_asleep() {
+            return false;
+        }
         let draft = self.with_books(|books| self.draft_ahead(books, bytes));
         draft.is_some_and(|draft| self.carry(draft, false, failure) == Outcome::Done)
     }

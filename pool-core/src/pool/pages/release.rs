@@ -62,7 +62,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         released_bytes
     }
 
-    fn bytes_of(&self, held: &Held<D>) -> u64 {
+    pub(super) fn bytes_of(&self, held: &Held<D>) -> u64 {
         let page_bytes = |books: &mut Books<D>| books.paging.as_ref().map_or(0, Paging::page_bytes);
         self.with_books(page_bytes) * u64::from(held.count)
     }

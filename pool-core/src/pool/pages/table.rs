@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::sleep::Asleep;
 use super::window::Grid;
 use crate::device::Device;
 use crate::pool::policy::Handles;
@@ -43,6 +44,8 @@ pub(crate) struct Paging<D: Device> {
     pub(super) in_hand: u64,
     /// Pages with memory that is of no use, since the host has no room to note it.
     pub(super) stranded: u32,
+    /// What a pool that sleeps remembers.
+    pub(super) asleep: Asleep,
 }
 
 impl<D: Device> Paging<D> {
@@ -72,6 +75,7 @@ impl<D: Device> Paging<D> {
             claimed: Vec::new(),
             in_hand: 0,
             stranded: 0,
+            asleep: Asleep::default(),
         })
     }
 
@@ -92,10 +96,10 @@ impl<D: Device> Paging<D> {
         (pages + self.in_hand) * self.page_bytes
     }
 
-    /// Bytes that are free or live somewhere: with memory behind them, and noted.
+    /// Bytes that are free or live somewhere: with memory behind them, unless the pool sleeps, and noted.
     pub(in crate::pool) fn mapped_bytes(&self) -> u64 {
         let pages: u64 = self.mapped.values().map(|held| u64::from(held.count)).sum();
-        (pages - u64::from(self.stranded)) * self.page_bytes
+        (pages + self.asleep.pages() - u64::from(self.stranded)) * self.page_bytes
     }
 
     /// Pages of handles that are behind nothing.
