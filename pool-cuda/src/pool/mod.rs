@@ -68,6 +68,12 @@ pub struct CudaPool {
     parts: Arc<Owner>,
 }
 
+/// Settings under which memory comes in pages where the device has them, as chosen or by default.
+fn in_pages(config: PoolConfig) -> PoolConfig {
+    let pages = config.settings().pages.unwrap_or_default();
+    config.pages(pages)
+}
+
 impl CudaPool {
     /// A pool over a device of this machine, with default settings.
     ///
@@ -100,7 +106,7 @@ impl CudaPool {
     pub fn new(device: CudaDevice, config: PoolConfig) -> Result<Self, Error> {
         process::check()?;
         buffer::check_granule(&config)?;
-        let core = Pool::on_platform(device, config)?;
+        let core = Pool::on_platform(device, in_pages(config))?;
         Ok(Self { parts: Owner::new(core) })
     }
 
