@@ -74,8 +74,8 @@ pub use device::{
 pub use driver::Driver;
 pub use error::CudaError;
 pub use pool::{
-    CudaPool, DeviceMut, DeviceRef, Error, LaunchShape, MovableBuffer, MovableUse, PinnedBuffer,
-    PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
+    Contents, CudaPool, DeviceMut, DeviceRef, Error, LaunchShape, MovableBuffer, MovableUse,
+    PinnedBuffer, PinnedPool, PoolBuffer, PoolStream, RawBuffer, RegisteredHost,
 };
 pub use pool_core;
 pub use threads::{Biased, BiasedGuard, CudaThreads};

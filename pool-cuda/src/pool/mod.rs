@@ -7,6 +7,7 @@
 //! | `buffer`, `access` | typed buffers, and guards that name who uses them |
 //! | `travels` | uses on several streams, in order |
 //! | `movable` | buffers that the pool may move |
+//! | `sleep` | a pool whose memory is the device's for a while |
 //! | `pinned`, `registered` | memory of the host, for copies that do not wait |
 
 mod access;
@@ -17,6 +18,7 @@ mod movable;
 mod parts;
 mod pinned;
 mod registered;
+mod sleep;
 mod stream;
 mod travels;
 
@@ -42,6 +44,7 @@ pub use launch::LaunchShape;
 pub use movable::{MovableBuffer, MovableUse};
 pub use pinned::{PinnedBuffer, PinnedPool};
 pub use registered::RegisteredHost;
+pub use sleep::Contents;
 pub use stream::PoolStream;
 
 /// Memory of a CUDA device, in typed buffers, for many threads and streams. A clone is the same

@@ -11,6 +11,7 @@ use pool_core::device::Failure;
 use pool_core::{Handle, Pool, PoolError, Request, StreamId};
 
 use super::error::Error;
+use super::sleep::Kept;
 use super::stream::Name;
 use crate::device::{CudaDevice, CudaStream};
 use crate::error::CudaError;
@@ -26,12 +27,14 @@ pub(crate) struct Parts {
     /// The legacy default stream, once somebody asked for it.
     pub(super) legacy: OnceLock<StreamId>,
     failure: Mutex<Option<Error>>,
+    /// What the pool had, while it sleeps.
+    pub(super) kept: Mutex<Option<Kept>>,
 }
 
 impl Parts {
     pub(super) fn new(core: Pool<CudaDevice, CudaThreads>) -> Self {
         let (tally, legacy, failure) = (Tally::new(), OnceLock::new(), Mutex::new(None));
-        Self { core, tally, legacy, failure }
+        Self { core, tally, legacy, failure, kept: Mutex::new(None) }
     }
 
     /// Keeps what failed first where nobody could be told.

@@ -36,6 +36,7 @@ mod pinned;
 mod raw;
 mod row;
 pub mod run;
+mod sleep;
 mod sources;
 mod streams;
 pub mod stress;

@@ -10,7 +10,7 @@ use crate::bed::Bed;
 use crate::world::World;
 use crate::{
     access, buffers, captures, child, contexts, copies, device, events, faults, integrity, movable,
-    order, pages, per_thread, pinned, sources, streams, stress,
+    order, pages, per_thread, pinned, sleep, sources, streams, stress,
 };
 
 /// A test.
@@ -59,6 +59,7 @@ pub const ALL: &[&[Test]] = &[
     events::TESTS,
     sources::TESTS,
     pages::TESTS,
+    sleep::TESTS,
     access::TESTS,
     buffers::TESTS,
     copies::TESTS,
