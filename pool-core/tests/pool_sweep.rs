@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use pool_core::device::{Call, Capabilities};
+use pool_core::policy::Pages;
 use pool_core::{GraphId, On, PoolConfig, PoolError, StreamId};
 use pool_mock::device::{
     Access, CaptureMode, Fault, Pacing, SimConfig, SimDevice, SimStream, StreamKind,
@@ -21,7 +22,7 @@ use pool_mock::device::{
 use support::{Buffer, KIB, MIB, Refusal, SimPool, World, adopt};
 
 /// The calls that a pool makes.
-const CALLS: [Call; 13] = [
+const CALLS: [Call; 18] = [
     Call::Allocate,
     Call::Free,
     Call::CreateStream,
@@ -35,7 +36,27 @@ const CALLS: [Call; 13] = [
     Call::Synchronize,
     Call::CaptureId,
     Call::Memory,
+    Call::Reserve,
+    Call::CreatePages,
+    Call::DestroyPages,
+    Call::Commit,
+    Call::Decommit,
 ];
+
+/// The devices and pools of the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    /// Arenas, on a device that lists its streams.
+    Listed,
+    /// Arenas, on one that does not.
+    Unlisted,
+    /// Pages.
+    Paged,
+}
+
+const SETTINGS: [Setting; 3] = [Setting::Listed, Setting::Unlisted, Setting::Paged];
+
+const PAGE_BYTES: u64 = 256 * KIB;
 
 const FAULTS: [Fault; 3] = [Fault::Plain, Fault::OutOfMemory, Fault::Fatal];
 
@@ -296,17 +317,24 @@ impl Run {
                 assert_eq!(balance.ranges, arenas);
                 (balance.ranges, balance.bytes) = (0, 0);
             }
+            let decommits = device.calls().since(&before).of(Call::Decommit);
+            if failing == Failing::Always && struck && decommits >= 2 && balance.pages > 0 {
+                // Each handle was tried twice, and so were the addresses.
+                assert_eq!(balance.ranges, 1);
+                (balance.ranges, balance.bytes, balance.pages) = (0, 0, 0);
+            }
             assert!(balance.is_zero(), "{balance}");
         }
     }
 }
 
 /// A device whose work stays queued as long as it may.
-fn device(lists_streams: bool) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
+fn device(setting: Setting) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
     let config = SimConfig::new()
         .pacing(Pacing::Idle)
         .memory_bytes(64 * MIB)
-        .lists_streams(lists_streams)
+        .lists_streams(setting != Setting::Unlisted)
+        .page_sizes(vec![PAGE_BYTES, 4 * PAGE_BYTES])
         .without(Capabilities::EXTEND);
     let device = SimDevice::new(config);
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -315,30 +343,36 @@ fn device(lists_streams: bool) -> (SimDevice, Arc<Mutex<Vec<Call>>>) {
     (device, log)
 }
 
-fn pool(device: &SimDevice) -> Result<SimPool, Refusal> {
-    let config = PoolConfig::new().initial_bytes(2 * MIB).arena_bytes(2 * MIB);
+fn pool(device: &SimDevice, setting: Setting) -> Result<SimPool, Refusal> {
+    let mut config = PoolConfig::new().initial_bytes(2 * MIB).arena_bytes(2 * MIB);
+    if setting == Setting::Paged {
+        config = config.pages(Pages::default());
+    }
     SimPool::new(device.clone(), config.limit_bytes(8 * MIB))
 }
 
 /// Runs the scenario once, with faults as they were ordered; what was called.
 fn run(
-    lists_streams: bool,
+    setting: Setting,
     failing: Failing,
     fault: Fault,
     order: impl FnOnce(&SimDevice),
 ) -> (Vec<Call>, u64) {
-    let (device, log) = device(lists_streams);
+    let (device, log) = device(setting);
     device.fail_with(fault);
     order(&device);
     let fatal = fault == Fault::Fatal;
-    let made = match pool(&device) {
+    let made = match pool(&device, setting) {
         Err(PoolError::Device(failed)) => {
-            assert!(matches!(failed.call, Call::Allocate | Call::Memory));
+            assert!(matches!(
+                failed.call,
+                Call::Allocate | Call::Memory | Call::Reserve | Call::CreatePages | Call::Commit
+            ));
             if fatal || failing == Failing::Always {
                 device.assert_clean();
                 return (log.lock().unwrap().clone(), device.injected());
             }
-            pool(&device).unwrap()
+            pool(&device, setting).unwrap()
         }
         other => other.unwrap(),
     };
@@ -373,8 +407,8 @@ fn counts(log: &[Call]) -> BTreeMap<Call, u64> {
 #[test]
 fn the_scenario_makes_each_call() {
     let mut all = Vec::new();
-    for lists_streams in [true, false] {
-        all.extend(run(lists_streams, Failing::Never, Fault::Plain, |_| ()).0);
+    for setting in SETTINGS {
+        all.extend(run(setting, Failing::Never, Fault::Plain, |_| ()).0);
     }
     let counts = counts(&all);
     for call in CALLS {
@@ -386,11 +420,11 @@ fn the_scenario_makes_each_call() {
 #[test]
 fn each_call_fails_once() {
     let mut swept = 0;
-    for lists_streams in [true, false] {
-        let (calls, _) = run(lists_streams, Failing::Never, Fault::Plain, |_| ());
+    for setting in SETTINGS {
+        let (calls, _) = run(setting, Failing::Never, Fault::Plain, |_| ());
         for fault in FAULTS {
             for nth in 1..=calls.len() {
-                let (log, injected) = run(lists_streams, Failing::Once, fault, |device| {
+                let (log, injected) = run(setting, Failing::Once, fault, |device| {
                     device.fail_nth(nth as u64);
                 });
                 assert_eq!(injected, 1, "call {nth} of {}", log.len());
@@ -398,7 +432,7 @@ fn each_call_fails_once() {
                 swept += 1;
             }
         }
-        println!("streams listed: {lists_streams}; {} calls: {:?}", calls.len(), counts(&calls));
+        println!("{setting:?}: {} calls: {:?}", calls.len(), counts(&calls));
     }
     println!("{swept} runs, in each of which one call failed");
 }
@@ -408,10 +442,10 @@ fn each_call_fails_once() {
 #[test]
 fn each_kind_of_call_fails_always() {
     let mut failed = 0;
-    for lists_streams in [true, false] {
+    for setting in SETTINGS {
         for fault in FAULTS {
             for call in CALLS {
-                failed += run(lists_streams, Failing::Always, fault, |device| {
+                failed += run(setting, Failing::Always, fault, |device| {
                     device.fail_each(call);
                 })
                 .1;
@@ -425,10 +459,10 @@ fn each_kind_of_call_fails_always() {
 /// The same at the pool's end only: what cannot be given back is lost, and nothing else.
 #[test]
 fn the_end_loses_only_what_the_device_refuses() {
-    for lists_streams in [true, false] {
+    for setting in SETTINGS {
         for call in CALLS {
-            let (device, log) = device(lists_streams);
-            let world = World { pool: pool(&device).unwrap(), device };
+            let (device, log) = device(setting);
+            let world = World { pool: pool(&device, setting).unwrap(), device };
             let mut run = Run {
                 world,
                 failing: Failing::Never,
@@ -447,10 +481,20 @@ fn the_end_loses_only_what_the_device_refuses() {
             assert!(ranges > 0);
             drop(pool);
             let mut balance = device.balance();
-            if call == Call::Free || call == Call::Synchronize && !lists_streams {
-                // Nothing could be waited for, or given back.
+            let is_lost = match call {
+                // Nothing could be given back, or waited for.
+                Call::Free => true,
+                Call::Synchronize => setting == Setting::Unlisted,
+                // Nor are addresses given back that something lies behind.
+                Call::Decommit => setting == Setting::Paged,
+                _ => false,
+            };
+            if is_lost {
                 assert_eq!(balance.ranges, ranges);
                 (balance.ranges, balance.bytes) = (0, 0);
+                if call == Call::Decommit {
+                    balance.pages = 0;
+                }
             }
             assert!(balance.is_zero(), "{call}: {balance}");
             device.assert_clean();

@@ -40,9 +40,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         if self.is_paged() {
-            self.gather_all(&mut plea.failure, true, Gathered::All);
-            self.fence_hub(&mut plea.failure);
-            return self.grow_by_pages(plea, true);
+            return self.exchange_pages(plea);
         }
         self.call_back();
         self.gather_all(&mut plea.failure, true, Gathered::All);
@@ -50,6 +48,22 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.wait_for_hub(&mut plea.failure);
         let trimmed = self.release_idle(0, &mut plea.failure);
         trimmed.released_bytes > 0 && self.grow(plea)
+    }
+
+    /// The same in pages: takes those that hold no block, of wherever, once their work is done.
+    fn exchange_pages(&self, plea: &mut Plea<'_, D>) -> bool {
+        self.fence_hub(&mut plea.failure);
+        if self.grow_by_pages(plea, true) {
+            return true;
+        }
+        // What came to a stream's space from elsewhere is one with the rest only in the hub.
+        let kept = self.with_books(|books| self.bring_addresses_back(books));
+        let gathered = self.gather_all(&mut plea.failure, true, Gathered::All);
+        if !(kept || gathered) {
+            return false;
+        }
+        self.fence_hub(&mut plea.failure);
+        self.grow_by_pages(plea, true) || gathered
     }
 
     /// Gives arenas back that are wholly in the hub and free, while more than so many bytes stay.

@@ -14,7 +14,7 @@ use super::sources::Joined;
 use super::stream::StreamId;
 use super::tenant::remedy_of;
 use crate::device::Device;
-use crate::range::{AllocError, Block, Options, Request};
+use crate::range::{AllocError, Block, Request};
 use crate::sync::pause;
 use crate::threads::{HUB, Owner, Threads};
 
@@ -72,8 +72,10 @@ const MOST_ROUNDS: u32 = 5;
 pub(super) struct Plea<'a, D: Device> {
     pub(super) asker: &'a Asker<D>,
     pub(super) request: Request,
-    /// Whether the block is to lie at the high end of where it fits: pages were put there for it.
-    pub(super) at_high_end: bool,
+    /// A space that got memory for it, which nothing was queued for.
+    pub(super) granted: Option<Owner>,
+    /// Where pages were put for it.
+    pub(super) place: Option<u64>,
     /// Where it is served from.
     pub(super) space: Owner,
     /// What the asker's stream waited for.
@@ -109,14 +111,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.drain(&mut failure);
         }
         self.make_way(true, &mut failure);
-        self.settle_addresses(asker, own);
         let joined = self.joined_by(asker);
         let tight = self.review(&mut failure);
+        self.settle_addresses(asker, own);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
         let mixes = tight;
-        let (request, again, at_high_end) = (*request, false, false);
+        let (request, granted, place, again) = (*request, None, None, false);
         let mut plea =
-            Plea { asker, request, at_high_end, space, joined, tight, mixes, again, failure };
+            Plea { asker, request, granted, place, space, joined, tight, mixes, again, failure };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             self.grow_ahead(true, &mut plea.failure);
             return Ok(block);
@@ -211,6 +213,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if short != self.is_shared() {
             self.set_shared(short);
             if short {
+                self.with_books(|books| self.bring_addresses_back(books));
                 self.clear_shelves(None);
                 self.gather_all(failure, true, Gathered::All);
             }
@@ -225,13 +228,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
         plea: &mut Plea<'_, D>,
         may_wait: bool,
     ) -> Result<Option<Block>, PoolError<D::Error>> {
-        let usual = plea.request;
-        if core::mem::take(&mut plea.at_high_end) {
-            plea.request = usual.options(usual.options.union(Options::HIGH_END));
+        if let Some(space) = plea.granted.take()
+            && let Ok(block) = self.shared.allocate_in(space, &plea.request)
+        {
+            return Ok(Some(block));
         }
-        let served = self.attempt_once(plea, may_wait);
-        plea.request = usual;
-        served
+        if let Some(place) = plea.place.take() {
+            let usual = plea.request;
+            plea.request = usual.at_place(place);
+            let served = self.attempt_once(plea, may_wait);
+            plea.request = usual;
+            if let Ok(Some(_)) | Err(_) = served {
+                return served;
+            }
+        }
+        self.attempt_once(plea, may_wait)
     }
 
     fn attempt_once(
@@ -314,6 +325,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return Vec::new();
             };
             (size_bytes, align_bytes) = (buddy_bytes, shape.bytes(1));
+        }
+        if plea.request.place_bytes().is_some() {
+            return alloc::vec![(size_bytes, align_bytes)];
         }
         if self.keeps_apart(plea) {
             return self.portion_apart(size_bytes, align_bytes, longest_bytes);

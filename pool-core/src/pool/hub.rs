@@ -100,7 +100,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut passed_over: Vec<Stretch> = Vec::new();
         let mut chosen = None;
         while passed_over.len() < MOST_PASSED_OVER
-            && let Some(stretch) = self.shared.take_lent(size_bytes, align_bytes)
+            && let Some(stretch) = match plea.request.place_bytes() {
+                Some(place) => self.shared.take_lent_at(place, size_bytes),
+                None => self.shared.take_lent(size_bytes, align_bytes),
+            }
         {
             let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
             if needs.is_empty() || may_wait {

@@ -2,11 +2,36 @@
 
 use super::Pool;
 use super::arenas::{Claim, Kind};
-use super::books::Holder;
-use super::inner::CLEAN;
+use super::books::{Books, Holder};
+use super::inner::{CLEAN, Inner};
+use super::pages::Paging;
 use crate::device::Device;
 use crate::range::VerifyError;
 use crate::threads::{HUB, Owner, Threads};
+
+impl<D: Device, T: Threads> Inner<D, T> {
+    /// Checks that every address is bare or has memory, which is somebody's. What others own is left
+    /// of what all own.
+    fn verify_pages(
+        &self,
+        books: &Books<D>,
+        paging: &Paging<D>,
+        owned: u64,
+    ) -> Result<u64, VerifyError> {
+        let fault = |what, at| Err(VerifyError { what, at });
+        let mapped = paging.mapped_bytes();
+        if paging.is_busy() {
+            return fault("pages were left in a thread's hands", paging.page_bytes());
+        }
+        let arenas = books.arenas.every().filter(|arena| arena.kind == Kind::Pages);
+        let addresses: u64 = arenas.map(|arena| arena.size_bytes).sum();
+        if self.shared.bare_bytes() + mapped != addresses {
+            return fault("addresses that are neither bare nor have memory", mapped);
+        }
+        let rest = owned.checked_sub(mapped);
+        rest.map_or_else(|| fault("pages of which a part is nobody's", mapped), Ok)
+    }
+}
 
 impl<D: Device, T: Threads> Pool<D, T> {
     /// Checks every invariant: of all spaces and caches, that each granule of each arena is one
@@ -55,20 +80,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
                 }
             }
             if let Some(paging) = &books.paging {
-                if paging.is_busy() {
-                    return fault("pages were left in a thread's hands", paging.page_bytes());
-                }
                 reserved += paging.held_bytes();
-                owned = match owned.checked_sub(paging.mapped_bytes()) {
-                    Some(rest) => rest,
-                    None => return fault("pages that are nobody's", paging.mapped_bytes()),
-                };
-                let arenas = books.arenas.every().filter(|arena| arena.kind == Kind::Pages);
-                let addresses: u64 = arenas.map(|arena| arena.size_bytes).sum();
-                let bare = inner.shared.bare_bytes();
-                if bare + paging.mapped_bytes() != addresses {
-                    return fault("addresses that are neither bare nor have memory", bare);
-                }
+                owned = inner.verify_pages(books, paging, owned)?;
             }
             for arena in books.arenas.iter() {
                 reserved += arena.size_bytes;

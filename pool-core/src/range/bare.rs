@@ -278,7 +278,9 @@ mod tests {
             }
             let mut bare = Vec::new();
             range.walk(|part| bare.extend((part.kind == PartKind::Bare).then_some(part.stretch)));
-            bare.into_iter().for_each(|part| range.back(part).unwrap());
+            for part in bare {
+                range.back(part).unwrap();
+            }
             range.verify().unwrap();
             assert_eq!(range.longest_run(), PAGES * PAGE);
             assert!(gone > 100, "{placement:?}: {gone}");

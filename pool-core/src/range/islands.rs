@@ -341,7 +341,12 @@ impl<S: Storage> OffsetAllocator<S> {
     /// from: its node, a live block that no handle names. `None` if there is none free.
     pub(crate) fn lend(&mut self, bytes: u64, align_bytes: u64) -> Option<(u32, Stretch)> {
         let request = Request::new(bytes).align_bytes(align_bytes).options(Options::OUTSIDE_SPANS);
-        let block = self.serve(&request).ok()??;
+        self.lend_for(&request)
+    }
+
+    /// The same for a request outside spans.
+    pub(crate) fn lend_for(&mut self, request: &Request) -> Option<(u32, Stretch)> {
+        let block = self.serve(request).ok()??;
         let Slot::Node(node) = block.handle.slot() else { return None };
         self.table.storage.node_mut(node).links[0] |= LENT;
         Some((node, self.stretch_of(&block)))

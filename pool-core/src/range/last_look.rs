@@ -7,7 +7,7 @@ use super::buddies::order_of;
 use super::error::{AllocError, Metadata};
 use super::handle::Slot;
 use super::need::Need;
-use super::node::NONE;
+use super::node::{NONE, State};
 use super::request::{Options, Request};
 use super::runs::{Place, Runs};
 use super::spans::Spans;
@@ -61,6 +61,9 @@ impl<S: Storage> OffsetAllocator<S> {
     /// In order: an open span and a new one (small requests), the first look, the second look,
     /// the granules of the empty span, a free buddy of any span.
     fn allocate_from_runs_or_spans(&mut self, need: &Need) -> Result<Option<Block>, Metadata> {
+        if let Some(start) = need.place() {
+            return self.allocate_at(start, need.len);
+        }
         let mut missing = None;
         if self.is_small(need) {
             let block = self.allocate_in_spans(need);
@@ -89,6 +92,17 @@ impl<S: Storage> OffsetAllocator<S> {
             Some(missing) if block.is_none() => Err(missing),
             _ => Ok(block),
         }
+    }
+
+    /// A block at a place, if it is free. Linear in the nodes.
+    fn allocate_at(&mut self, start: u64, len: u64) -> Result<Option<Block>, Metadata> {
+        let node = (0..self.table.touched()).find(|&node| {
+            let run = self.table.storage.node(node);
+            run.state() == State::Free && u64::from(run.start) <= start && start + len <= run.end()
+        });
+        let (Some(node), Free::Runs(runs, _)) = (node, &mut self.free) else { return Ok(None) };
+        let node = runs.claim(&mut self.table, Place { node, start }, len, self.generation)?;
+        Ok(Some(self.admit_node(node)))
     }
 
     /// A free buddy of an open span, once everything freed is merged: an earlier free is finished

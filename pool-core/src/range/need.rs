@@ -2,7 +2,7 @@
 
 use super::config::Shape;
 use super::error::AllocError;
-use super::request::{Options, Request};
+use super::request::{AT_PLACE, Options, Request};
 
 /// What a request needs, in granules.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Need {
     /// which every alignment divides.
     pub(crate) align: u64,
     pub(crate) options: Options,
-    /// A free block longer than this serves only whole.
+    /// A free block longer than this serves only whole; or the place that it wants.
     pub(crate) split_limit: u64,
 }
 
@@ -70,6 +70,12 @@ impl Need {
     #[inline]
     pub(crate) fn may_split(&self, block_len: u64) -> bool {
         !self.has(Options::LIMIT_SPLIT) || block_len <= self.split_limit
+    }
+
+    /// The place that it is to have and no other, if it wants one.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<u64> {
+        self.has(AT_PLACE).then_some(self.split_limit)
     }
 
     /// A length that holds the request wherever a block of it lies. Over 2^32 if none can.

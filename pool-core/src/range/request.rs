@@ -32,6 +32,9 @@ bitflags::bitflags! {
     }
 }
 
+/// For the layers above: the block is to lie at a place, which stands where the split limit does.
+pub(crate) const AT_PLACE: Options = Options::from_bits_retain(1 << 31);
+
 /// A size, an alignment and options.
 ///
 /// Converts from a bare size in bytes.
@@ -57,6 +60,18 @@ pub struct Request {
 }
 
 impl Request {
+    /// The same at a place, or nowhere.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn at_place(self, offset_bytes: u64) -> Self {
+        Self { options: AT_PLACE, split_limit_bytes: offset_bytes, ..self }
+    }
+
+    /// The place that it is to have, in bytes, if it is to have no other.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn place_bytes(&self) -> Option<u64> {
+        self.options.contains(AT_PLACE).then_some(self.split_limit_bytes)
+    }
+
     /// A request of `size_bytes` at the granule's alignment.
     ///
     /// # Example

@@ -45,6 +45,11 @@ impl<T: Threads> SharedAllocator<T> {
         given
     }
 
+    /// Takes a free stretch at a place out of the hub, to be given to a space or back.
+    pub(crate) fn take_lent_at(&self, offset_bytes: u64, size_bytes: u64) -> Option<Stretch> {
+        self.inner().centre.lock(RANGE).lend_at(offset_bytes, size_bytes)
+    }
+
     /// Gives a whole bare piece of a space back to the hub. False for want of metadata.
     pub(crate) fn give_bare_back(&self, space: Owner, piece: Stretch) -> bool {
         if !self.inner().centre.lock(RANGE).take_bare_back(piece) {

@@ -197,6 +197,15 @@ impl Shard {
         Some(stretch)
     }
 
+    /// Lends a stretch at a place; none if it is not free.
+    pub(crate) fn lend_at(&mut self, offset_bytes: u64, bytes: u64) -> Option<Stretch> {
+        self.lent.try_reserve(1).ok()?;
+        let request = Request::new(bytes).at_place(offset_bytes);
+        let (node, stretch) = self.range().lend_for(&request)?;
+        self.enter_lent(stretch, node);
+        Some(stretch)
+    }
+
     /// Notes what is lent, and by which node. The caller has made sure of the room.
     fn enter_lent(&mut self, stretch: Stretch, node: u32) {
         let place = self.lent.partition_point(|&(first, _)| first < stretch.start);

@@ -103,9 +103,16 @@ impl Run {
         if idle && fits { Err(Fault::NeedlessRefusal { size_bytes, refusal }) } else { Ok(()) }
     }
 
-    /// Whether an arena of so many bytes holds a request wherever it begins.
+    /// Whether an arena of so many bytes, or so much in whole pages, holds a request wherever it
+    /// begins.
     fn holds(&self, wanted: &Wanted, most_bytes: u64) -> bool {
         let align_bytes = wanted.align_bytes();
+        if let Some((page_bytes, _)) = self.shape.pages
+            && !self.shape.rounds()
+        {
+            let pages = wanted.size_bytes.saturating_add(align_bytes).div_ceil(page_bytes);
+            return pages.saturating_mul(page_bytes) <= most_bytes;
+        }
         if !self.shape.rounds() {
             return wanted.size_bytes.saturating_add(align_bytes + 1024) <= most_bytes;
         }

@@ -20,7 +20,7 @@ pub const RECORD_BYTES: usize = 6;
 const MOST_OPERATIONS: usize = 320;
 
 /// Calls that can fail on demand.
-const CALLS: [Call; 10] = [
+const CALLS: [Call; 14] = [
     Call::Record,
     Call::Wait,
     Call::RecordAll,
@@ -31,6 +31,10 @@ const CALLS: [Call; 10] = [
     Call::CaptureId,
     Call::DestroyStream,
     Call::Copy,
+    Call::CreatePages,
+    Call::DestroyPages,
+    Call::Commit,
+    Call::Decommit,
 ];
 
 /// The program that `bytes` stand for; missing bytes of the header are zero, an incomplete record
@@ -129,6 +133,12 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
             tolerance_percent: pick(9, [0, 0, 25, 100]),
             shelf_bytes: [64 << 20, 0, 64 << 10, 256 << 10][draw(10, 4)],
             shelf_tolerance_percent: pick(11, [12, 0, 1, 100]),
+        },
+        pages: match draw(12, 8) {
+            0 => Some((64 << 10, false)),
+            1 => Some((64 << 10, true)),
+            2 => Some((192 << 10, true)),
+            _ => None,
         },
         memory_bytes: [16 << 20, 12 << 20, 6 << 20, 16 << 20][usize::from(device % 4)],
         misalign_bytes: [0, 0, 256, 512][usize::from(device / 4 % 4)],

@@ -34,6 +34,8 @@ pub struct Shape {
     pub cool_down: bool,
     /// Which free memory serves.
     pub reuse: Reuse,
+    /// If memory comes and goes in pages, the smallest one, and whether handles are of several sizes.
+    pub pages: Option<(u64, bool)>,
     /// What the device has.
     pub memory_bytes: u64,
     /// How far its ranges begin from where they should.

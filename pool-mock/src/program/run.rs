@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pool_core::budget::{Budget, Share, Tenancy};
 use pool_core::device::{Call, Capabilities};
-use pool_core::policy::{Ahead, CoolDown, Decay, Growth, Idle, Reclaim};
+use pool_core::policy::{Ahead, CoolDown, Decay, Growth, Handles, Idle, Pages, Reclaim};
 use pool_core::{Pool, PoolConfig, PoolError};
 
 use super::finding::{Fault, Finding};
@@ -52,6 +52,7 @@ pub struct Tally {
     pub rested: u64,
     pub guards: u64,
     pub migrations: u64,
+    pub moved_pages: u64,
 }
 
 impl Tally {
@@ -83,6 +84,7 @@ impl Tally {
         self.rested += other.rested;
         self.guards += other.guards;
         self.migrations += other.migrations;
+        self.moved_pages += other.moved_pages;
     }
 }
 
@@ -235,6 +237,9 @@ impl Run {
         if shape.free_waits {
             config = config.with(Capabilities::FREE_WAITS);
         }
+        if let Some((page_bytes, _)) = shape.pages {
+            config = config.page_sizes(vec![page_bytes, 3 * page_bytes, 12 * page_bytes]);
+        }
         let device = SimDevice::new(config);
         let mut config = PoolConfig::new()
             .initial_bytes(shape.initial_bytes)
@@ -258,6 +263,10 @@ impl Run {
         }
         if let Some(bytes) = shape.short_from_bytes {
             config = config.short_from_bytes(bytes);
+        }
+        if let Some((_, is_graded)) = shape.pages {
+            let handles = if is_graded { Handles::Graded } else { Handles::Smallest };
+            config = config.pages(Pages { handles, ..Pages::new() });
         }
         let pool = Pool::on_platform(device.clone(), config);
         let at_start = |fault| Finding { step: 0, fault };
@@ -332,7 +341,7 @@ impl Run {
 
     fn meet(&self, call: Call) {
         // A guest may wait for the growth that it meets: it is no other thread in truth.
-        if matches!(call, Call::Allocate | Call::Free) {
+        if matches!(call, Call::Allocate | Call::Free) || self.shape.pages.is_some() {
             return;
         }
         let mut guests = self.guests();
@@ -436,6 +445,7 @@ impl Run {
         self.tally(|tally| {
             (tally.steals, tally.growths) = (stats.steals, stats.growths);
             tally.migrations = stats.migrations;
+            tally.moved_pages = stats.moved_pages;
             tally.shelf_hits = stats.shelf_hits;
         });
         self.world().drop_all(&self.device);

@@ -4,18 +4,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::draft::{Draft, Victims};
-use super::table::Held;
+use super::draft::{Draft, Means, Victims};
+use super::table::{Held, Paging};
 use crate::device::{Call, Device};
 use crate::pool::arenas::Kind;
-use crate::pool::books::Books;
+use crate::pool::books::{Books, Holder};
 use crate::pool::grow::Wanted;
 use crate::pool::help::Plea;
 use crate::pool::inner::{Failed, Inner, keep};
 use crate::threads::{HUB, Owner, Threads};
-
-/// How often a request is drafted anew.
-const MOST_DRAFTS: u32 = 8;
 
 /// What came of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +27,10 @@ enum Outcome {
     Failed,
 }
 
-/// A row of pages and the handles that it gets: of each, whether it is new.
+/// A row of pages and the handles that it gets.
 struct Row<D: Device> {
     pages: Range<u32>,
-    handles: Vec<(Held<D>, bool)>,
+    handles: Vec<Held<D>>,
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -58,16 +55,24 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     fn carry_drafts(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
-        let mut refused = false;
-        for _ in 0..MOST_DRAFTS {
-            let Some(draft) = self.draft(plea, refused) else { return false };
-            let at_high_end = draft.at_high_end;
+        let spare = self.spare_pages();
+        let helped = self.carry_draft(plea, wait);
+        self.release_spare(spare, &mut plea.failure);
+        helped
+    }
+
+    fn carry_draft(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
+        for means in [Means::More, Means::New, Means::Old] {
+            let Some(draft) = self.draft(plea, means) else { continue };
+            let (space, place) = (draft.space, draft.place);
             match self.carry(draft, wait, &mut plea.failure) {
                 Outcome::Done => {
-                    plea.at_high_end = at_high_end;
+                    plea.place = place.map(|place| self.shared.shape().bytes(place));
+                    plea.granted = space.map(|(space, _)| space);
                     return true;
                 }
-                Outcome::Refused if !self.is_poisoned() => refused = true,
+                // What was made until then serves the next attempt.
+                Outcome::Refused if !self.is_poisoned() => {}
                 Outcome::Refused | Outcome::Pending | Outcome::Failed => return false,
             }
         }
@@ -81,7 +86,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return false;
         }
         let draft = self.with_books(|books| self.draft_ahead(books, bytes));
-        draft.is_some_and(|draft| self.carry(draft, false, failure) == Outcome::Done)
+        let spare = self.spare_pages();
+        let mapped = draft.is_some_and(|draft| self.carry(draft, false, failure) == Outcome::Done);
+        self.release_spare(spare, failure);
+        mapped
+    }
+
+    fn spare_pages(&self) -> u64 {
+        self.with_books(|books| books.paging.as_ref().map_or(0, Paging::spare_pages))
+    }
+
+    /// Gives handles that are behind nothing back to the device, but for so many pages.
+    fn release_spare(&self, keep_pages: u64, failure: &mut Option<Failed<D>>) {
+        while let Some(held) = self.with_books(|books| {
+            let paging = books.paging.as_mut()?;
+            let is_more = paging.spare_pages() > keep_pages;
+            let held = paging.spare.pop_if(|_| is_more)?;
+            paging.in_hand += u64::from(held.count);
+            Some(held)
+        }) {
+            if !self.destroy(held, failure) {
+                break;
+            }
+        }
     }
 
     /// Carries a draft out.
@@ -101,9 +128,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.with_books(|books| unclaim(books, &rows));
             return Outcome::Failed;
         }
-        stock.extend(self.with_books(|books| {
-            books.paging.as_mut().map_or(Vec::new(), |paging| paging.take_spare())
-        }));
+        let moved = stock.iter().map(|held| u64::from(held.count)).sum();
+        self.counters.moved_pages.add_shared(moved);
+        stock.extend(
+            self.with_books(|books| books.paging.as_mut().map_or(Vec::new(), Paging::take_spare)),
+        );
         let mut rows: Vec<Row<D>> =
             rows.into_iter().map(|pages| Row { pages, handles: Vec::new() }).collect();
         let outcome = self.fill(&mut rows, stock, failure);
@@ -114,7 +143,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 mapped.push(row);
             } else {
                 failed = true;
-                self.undo_row(row, failure);
+                self.undo_row(row);
             }
         }
         for row in mapped {
@@ -253,7 +282,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             {
                 let held = stock.remove(place);
                 left -= held.count;
-                row.handles.push((held, false));
+                row.handles.push(held);
             }
             if left > 0 {
                 missing.push((number, left));
@@ -261,7 +290,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let total: u64 = missing.iter().map(|&(_, pages)| u64::from(pages)).sum();
         while let Some(held) = self.with_books(|books| {
-            let room_pages = books.room_bytes() / books.paging.as_ref()?.page_bytes;
+            let room_pages = self.room_bytes(books) / books.paging.as_ref()?.page_bytes;
             if room_pages < total { stock.pop() } else { None }
         }) {
             // It is too large for any row, and its memory is needed.
@@ -272,7 +301,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let Some(row) = rows.get_mut(number) else { continue };
             for count in self.sizes_of(pages) {
                 match self.create(count, failure) {
-                    Some(held) => row.handles.push((held, true)),
+                    Some(held) => row.handles.push(held),
                     None => return Outcome::Refused,
                 }
             }
@@ -283,7 +312,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Of what sizes new handles are.
     pub(super) fn sizes_of(&self, pages: u32) -> Vec<u32> {
         self.with_books(|books| {
-            let room_bytes = books.room_bytes();
+            let room_bytes = self.room_bytes(books);
             let paging = books.paging.as_ref();
             paging.map_or(Vec::new(), |paging| {
                 paging.sizes_for(pages, room_bytes / paging.page_bytes)
@@ -335,7 +364,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(paging.page_bytes * u64::from(count))
         });
         let is_gone = bytes.is_some();
-        bytes.into_iter().for_each(|bytes| self.unreserve(bytes));
+        if let Some(bytes) = bytes {
+            self.unreserve(bytes);
+        }
         if let Err(failed) = destroyed {
             keep(failure, failed);
         }
@@ -346,7 +377,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn keep_stock(&self, stock: Vec<Held<D>>) {
         self.with_books(|books| {
             if let Some(paging) = &mut books.paging {
-                stock.into_iter().for_each(|held| paging.keep(held));
+                for held in stock {
+                    paging.keep(held);
+                }
             }
         });
     }
@@ -354,7 +387,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Maps a row; false if it is not.
     fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
         let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
-        let pages: Vec<&D::Pages> = row.handles.iter().map(|(held, _)| &held.pages).collect();
+        let pages: Vec<&D::Pages> = row.handles.iter().map(|held| &held.pages).collect();
         self.counters.commits.add_shared(1);
         match self.call_growing(Call::Commit, |device| device.commit(&range, offset_bytes, &pages))
         {
@@ -366,40 +399,33 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    /// Gives new handles of a row that is not mapped back, and keeps the others.
-    fn undo_row(&self, row: Row<D>, failure: &mut Option<Failed<D>>) {
-        for (held, is_new) in row.handles {
-            if is_new {
-                self.destroy(held, failure);
-            } else {
-                self.keep_stock(alloc::vec![held]);
-            }
-        }
+    /// Keeps the handles of a row that is not mapped.
+    fn undo_row(&self, row: Row<D>) {
+        self.keep_stock(row.handles);
         self.with_books(|books| unclaim(books, &[row.pages]));
     }
 
     /// Enters a row that is mapped: it is free, for one space or for that which keeps the addresses.
     /// False if the host has no room to note it: then it is of no use.
-    fn enter_row(&self, row: Row<D>, space: Option<Owner>) -> bool {
+    fn enter_row(&self, row: Row<D>, space: Option<(Owner, Holder)>) -> bool {
         self.with_books(|books| {
+            // Its holder may have gone meanwhile.
+            let space = space.filter(|&(space, holder)| books.holder(space) == holder);
             let Some(paging) = &mut books.paging else { return false };
             let stretch = paging.grid.stretch(&row.pages);
             let mut page = row.pages.start;
-            let mut moved = 0;
-            for (held, is_new) in row.handles {
+            for held in row.handles {
                 let count = held.count;
                 paging.enter(page, held);
                 page += count;
-                moved += if is_new { 0 } else { u64::from(count) };
             }
             let entered = match space {
-                Some(space) => self.shared.give_bare(space, stretch),
+                Some((space, _)) => self.shared.give_bare(space, stretch),
                 None => self.shared.back(paging.keeper, stretch),
             };
             if entered {
                 paging.unclaim(&row.pages);
                 books.stains.remove(stretch);
-                self.counters.moved_pages.add_shared(moved);
             } else {
                 // It stays claimed.
                 paging.stranded += row.pages.end - row.pages.start;
@@ -411,6 +437,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
 fn unclaim<D: Device>(books: &mut Books<D>, rows: &[Range<u32>]) {
     if let Some(paging) = &mut books.paging {
-        rows.iter().for_each(|row| paging.unclaim(row));
+        for row in rows {
+            paging.unclaim(row);
+        }
     }
 }

@@ -7,23 +7,34 @@ use super::table::{Held, Paging};
 use super::window::{Holes, Need, Window};
 use crate::device::Device;
 use crate::pool::asker::Asker;
-use crate::pool::books::Books;
+use crate::pool::books::{Books, Holder};
 use crate::pool::help::Plea;
 use crate::pool::hub::{Need as Wait, add_source};
-use crate::pool::inner::Inner;
+use crate::pool::inner::{CLEAN, Inner};
 use crate::pool::policy::Preallocation;
 use crate::pool::sources::Joined;
 use crate::range::{PartKind, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
+/// What is made use of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Means {
+    /// New memory, and more than a request needs where that is for all.
+    More,
+    /// New memory, as much as it needs.
+    New,
+    /// What the pool has.
+    Old,
+}
+
 /// What is to be done.
 pub(super) struct Draft<D: Device> {
     /// The bare pages that get memory, in rows.
     pub(super) rows: Vec<Range<u32>>,
-    /// The space that gets it; none: the one that keeps the addresses.
-    pub(super) space: Option<Owner>,
-    /// Whether the block is to lie at the end of the run that it will be.
-    pub(super) at_high_end: bool,
+    /// The space that gets it, and whose that is; none: the one that keeps the addresses.
+    pub(super) space: Option<(Owner, Holder)>,
+    /// Where the block is to lie, in granules, if it is to have that place and no other.
+    pub(super) place: Option<u64>,
     /// Handles that are to serve elsewhere, by their first pages.
     pub(super) victims: Victims<D>,
 }
@@ -53,24 +64,39 @@ pub(super) struct Candidate {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// What is to be done for a request: with new memory as far as there is room, or, if the device
-    /// has `refused`, with what there is. None if that does not do.
-    pub(super) fn draft(&self, plea: &Plea<'_, D>, refused: bool) -> Option<Draft<D>> {
+    /// What is to be done for a request, of what there may be. None if that does not do.
+    pub(super) fn draft(&self, plea: &Plea<'_, D>, means: Means) -> Option<Draft<D>> {
         self.with_books(|books| {
-            let room_bytes = if refused { 0 } else { books.room_bytes() };
+            let room_bytes = if means == Means::Old { 0 } else { self.room_bytes(books) };
             let paging = books.paging.as_ref()?;
             let room = room_bytes / paging.page_bytes + paging.spare_pages();
-            let extra = self.extra_pages(books, plea, room)?;
-            // One that cannot wait gets what nothing was queued for.
-            let is_clean = matches!(plea.asker, Asker::Captured { .. } | Asker::Nobody);
+            let extra =
+                if means == Means::More { Self::extra_pages(books, plea, room)? } else { 0 };
+            // One that cannot wait gets what nothing was queued for, in its own space; during a
+            // capture a wait may be in vain.
+            let space = match plea.asker {
+                Asker::Captured { .. } | Asker::Nobody => Some(plea.space),
+                Asker::Known { number, space: Some(own), .. } if books.is_capturing() => {
+                    // It may have been retired meanwhile.
+                    Some(*own).filter(|&own| books.stream_of(own) == Some(*number))
+                }
+                _ if books.is_capturing() => Some(CLEAN),
+                Asker::Known { .. } | Asker::Raw { .. } => None,
+            };
+            let space = space.filter(|_| paging.keeper == HUB);
+            let space = space.map(|space| (space, books.holder(space)));
+            let space = space.filter(|&(_, holder)| holder != Holder::Nobody);
+            let is_clean = space.is_some();
             let holes = self.holes(paging, is_clean);
-            for need in self.needs_of_request(plea) {
-                let places = holes.places(&paging.grid, need);
+            for need in self.needs_of_request(plea, is_clean) {
+                let mut places = holes.places(&paging.grid, need);
+                // What a search did not find among what is free, it does not find now.
+                places.retain(|place| place.new > 0 || !need.is_span);
                 let candidates = match places.first() {
                     Some(first) if u64::from(first.new) > room && !books.is_capturing() => {
                         let free =
                             if is_clean { self.holes(paging, false) } else { Holes::default() };
-                        self.candidates(books, if is_clean { &free } else { &holes })
+                        Self::candidates(books, if is_clean { &free } else { &holes })
                     }
                     _ => Vec::new(),
                 };
@@ -78,8 +104,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     let missing = u64::from(place.new).saturating_sub(room);
                     let window = holes.window(&paging.grid, need, &place, extra);
                     if let Some(chosen) = chosen(&candidates, &window, missing) {
-                        let space = is_clean.then_some(plea.space);
-                        return Some(self.claim(books, window, space, &chosen));
+                        let place = (!is_clean && !need.is_span).then_some(window.granules.start);
+                        let draft = self.claim(books, window, space, &chosen);
+                        return Some(Draft { place, ..draft });
                     }
                 }
             }
@@ -90,12 +117,22 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// What is to be done so that so many bytes of addresses get memory.
     pub(super) fn draft_ahead(&self, books: &mut Books<D>, bytes: u64) -> Option<Draft<D>> {
         let paging = books.paging.as_ref()?;
-        let pages = bytes.div_ceil(paging.page_bytes).min(books.room_bytes() / paging.page_bytes);
-        let need = Need { len: pages.checked_mul(paging.grid.page)?, align: 1 };
+        let pages =
+            bytes.div_ceil(paging.page_bytes).min(self.room_bytes(books) / paging.page_bytes);
+        if pages == 0 {
+            return None;
+        }
+        let len = pages.checked_mul(paging.grid.page)?;
+        let need = Need { len, align: 1, is_span: false };
         let holes = self.holes(paging, true);
-        let place = holes.places(&paging.grid, need).into_iter().next().filter(|_| pages > 0)?;
+        let place = holes.places(&paging.grid, need).into_iter().next()?;
         let window = holes.window(&paging.grid, need, &place, 0);
         Some(self.claim(books, window, None, &[]))
+    }
+
+    /// How much more the limit allows, or the quota.
+    pub(super) fn room_bytes(&self, books: &Books<D>) -> u64 {
+        self.most_bytes(books).map_or(u64::MAX, |most| most.saturating_sub(books.reserved_bytes))
     }
 
     /// The rows of addresses in which a block could be placed, in the space that keeps them.
@@ -111,7 +148,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// What a request needs, the most wanted first.
-    fn needs_of_request(&self, plea: &Plea<'_, D>) -> Vec<Need> {
+    fn needs_of_request(&self, plea: &Plea<'_, D>, is_clean: bool) -> Vec<Need> {
         let shape = self.shared.shape();
         let granule = shape.bytes(1);
         let len = plea.request.size_bytes.max(1).div_ceil(granule);
@@ -119,15 +156,20 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut needs = Vec::new();
         let span = u64::from(shape.span_granules);
         if shape.has_spans() && self.shared.is_small(&plea.request) && align <= span {
-            needs.push(Need { len: span, align: span });
+            needs.push(Need { len: span, align: span, is_span: true });
         }
-        needs.push(Need { len, align });
+        if is_clean && align > 1 {
+            // A search finds a place in a run of this length, wherever it begins.
+            needs.push(Need { len: len.saturating_add(align - 1), align: 1, is_span: false });
+        } else {
+            needs.push(Need { len, align, is_span: false });
+        }
         needs
     }
 
     /// Pages that are taken beside those that a request needs: where streams share what there is,
     /// each growth is for all of them.
-    fn extra_pages(&self, books: &Books<D>, plea: &Plea<'_, D>, room: u64) -> Option<u64> {
+    fn extra_pages(books: &Books<D>, plea: &Plea<'_, D>, room: u64) -> Option<u64> {
         let paging = books.paging.as_ref()?;
         let held_bytes = paging.held_bytes();
         let base_bytes = match books.preallocation {
@@ -144,7 +186,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// The handles that hold no block, in the order in which they are taken: first those that nobody
     /// has to wait for.
-    pub(super) fn candidates(&self, books: &Books<D>, holes: &Holes) -> Vec<Candidate> {
+    pub(super) fn candidates(books: &Books<D>, holes: &Holes) -> Vec<Candidate> {
         let Some(paging) = &books.paging else { return Vec::new() };
         let own = books.source_of(paging.keeper).filter(|_| paging.keeper != HUB);
         let own = own.map(|source| (source, books.sources.epoch(source)));
@@ -168,14 +210,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         books: &mut Books<D>,
         window: Window,
-        space: Option<Owner>,
+        space: Option<(Owner, Holder)>,
         chosen: &[&Candidate],
     ) -> Draft<D> {
         let victims = self.take_victims(books, chosen);
         if let Some(paging) = &mut books.paging {
             paging.claimed.extend(window.rows.iter().cloned());
         }
-        Draft { rows: window.rows, space, at_high_end: window.at_high_end, victims }
+        Draft { rows: window.rows, space, place: None, victims }
     }
 
     /// Takes handles that hold no block: their addresses are bare, and claimed.

@@ -30,7 +30,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut bytes = space_bytes.saturating_sub(WINDOW_BYTES) / page_bytes * page_bytes;
         while bytes >= least_bytes.max(page_bytes) {
             match self.call(Call::Reserve, |device| device.reserve(bytes)) {
-                Ok(range) => return Ok(self.enter_addresses(Arc::new(range), bytes, policy)),
+                Ok(range) => return Ok(self.enter_addresses(&Arc::new(range), bytes, policy)),
                 Err(failed) if self.is_poisoned() => return Err(failed),
                 Err(_) => bytes = bytes / 2 / page_bytes * page_bytes,
             }
@@ -38,8 +38,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(false)
     }
 
-    fn enter_addresses(&self, range: Arc<D::Range>, bytes: u64, policy: Pages) -> bool {
-        let address = self.device.address(&range).unwrap_or(0);
+    fn enter_addresses(&self, range: &Arc<D::Range>, bytes: u64, policy: Pages) -> bool {
+        let address = self.device.address(range).unwrap_or(0);
         let entered = self.with_books(|books| {
             let shape = self.shared.shape();
             let granule_bytes = shape.bytes(1);
@@ -67,7 +67,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         if entered.is_none() {
             // Nothing is there; what the device does not take back is lost.
-            let _ = self.call(Call::Free, |device| device.free(&range));
+            let _ = self.call(Call::Free, |device| device.free(range));
         }
         entered.is_some()
     }
@@ -80,13 +80,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         self.with_books(|books| {
             let is_usual = matches!(asker, Asker::Known { space, .. } if *space == Some(own));
-            let is_alone = is_usual && own != HUB && self.is_alone(books, own);
+            // It may have been retired meanwhile.
+            let is_usual = is_usual && books.stream_of(own) == asker.number();
+            let is_alone = is_usual && own != HUB && !self.is_shared() && self.is_alone(books, own);
             let keeper = books.paging.as_ref().map_or(HUB, |paging| paging.keeper);
             match (keeper, is_alone) {
                 (HUB, true) => self.hand_addresses_over(books, asker.number(), own),
                 (HUB, false) => {}
                 (keeper, alone) if alone && keeper == own => {}
-                _ => self.bring_addresses_back(books),
+                _ => {
+                    self.bring_addresses_back(books);
+                }
             }
         });
     }
@@ -126,10 +130,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Gives the hub the addresses that a stream's space kept. What is free there stays the stream's.
-    pub(in crate::pool) fn bring_addresses_back(&self, books: &mut Books<D>) {
-        let Some(paging) = &mut books.paging else { return };
+    /// False if it has them already.
+    pub(in crate::pool) fn bring_addresses_back(&self, books: &mut Books<D>) -> bool {
+        let Some(paging) = &mut books.paging else { return false };
         if paging.keeper == HUB {
-            return;
+            return false;
         }
         let mut bare: Vec<Stretch> = Vec::new();
         self.shared.walk(paging.keeper, |part| {
@@ -139,6 +144,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if bare.into_iter().all(|piece| self.shared.give_bare_back(paging.keeper, piece)) {
             paging.keeper = HUB;
         }
+        true
     }
 }
 

@@ -43,7 +43,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let mut left = most_bytes / page_bytes;
             let mut chosen: Vec<&Candidate> = Vec::new();
             for candidate in &candidates {
-                if u64::from(candidate.count) <= left && (wait || self.is_due(books, candidate)) {
+                if u64::from(candidate.count) <= left && (wait || Self::is_due(books, candidate)) {
                     left -= u64::from(candidate.count);
                     chosen.push(candidate);
                 }
@@ -69,7 +69,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Whether a handle may be taken away without a wait, as far as is known: in a stream's own space
     /// only the stream's fence says so, which is then asked for.
-    fn is_due(&self, books: &Books<D>, candidate: &Candidate) -> bool {
+    fn is_due(books: &Books<D>, candidate: &Candidate) -> bool {
         let is_own =
             books.paging.as_ref().is_some_and(|paging| books.keeps_addresses(paging.keeper));
         is_own || candidate.waits.is_empty()
@@ -80,7 +80,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let Some(paging) = &books.paging else { return Vec::new() };
         let mut holes = Holes::default();
         self.shared.walk(paging.keeper, |part| holes.add(&paging.grid, part, &paging.claimed));
-        self.candidates(books, &holes)
+        Self::candidates(books, &holes)
     }
 
     /// Bytes of handles that hold no block.
@@ -113,7 +113,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.end_handle(held);
             }
         }
-        spare.into_iter().for_each(|held| self.end_handle(held));
+        for held in spare {
+            self.end_handle(held);
+        }
     }
 
     fn end_handle(&self, held: Held<D>) {

@@ -79,11 +79,6 @@ impl<D: Device> Paging<D> {
         })
     }
 
-    /// The space that has the bare pieces.
-    pub(in crate::pool) fn keeper(&self) -> Owner {
-        self.keeper
-    }
-
     /// Bytes of a page.
     pub(in crate::pool) fn page_bytes(&self) -> u64 {
         self.page_bytes

@@ -161,18 +161,18 @@ impl Holes {
                 continue;
             }
             let last = hole.end() - need.len;
-            let mut add = |start: Option<u64>, at_high_end: bool| {
+            let mut add = |start: Option<u64>| {
                 if let Some(start) = start.filter(|start| (hole.start()..=last).contains(start)) {
                     let new = hole.bare_in(grid, start, start + need.len);
-                    places.push(Place { new, hole_len: hole.len(), start, at_high_end, number });
+                    places.push(Place { new, hole_len: hole.len(), start, number });
                 }
             };
-            add(hole.start().checked_next_multiple_of(need.align), false);
-            add(Some(last - last % need.align), true);
+            add(hole.start().checked_next_multiple_of(need.align));
+            add(Some(last - last % need.align));
             for part in hole.parts.iter().filter(|part| !part.is_bare) {
-                add(part.start.checked_next_multiple_of(need.align), false);
+                add(part.start.checked_next_multiple_of(need.align));
                 let start = part.end.checked_sub(need.len);
-                add(start.map(|start| start - start % need.align), true);
+                add(start.map(|start| start - start % need.align));
             }
         }
         places.sort_unstable_by_key(|place| (place.new, place.hole_len, place.start));
@@ -192,7 +192,7 @@ impl Holes {
             let most = hole.bare_end(grid, end - 1).saturating_sub(row.end);
             row.end += u32::try_from(extra).unwrap_or(u32::MAX).min(most);
         }
-        Window { rows, granules: place.start..end, at_high_end: place.at_high_end }
+        Window { rows, granules: place.start..end }
     }
 }
 
@@ -201,6 +201,8 @@ impl Holes {
 pub(super) struct Need {
     pub(super) len: u64,
     pub(super) align: u64,
+    /// Whether it is for a span, of which the block is a part.
+    pub(super) is_span: bool,
 }
 
 /// A place for a block.
@@ -210,8 +212,6 @@ pub(super) struct Place {
     pub(super) new: u32,
     hole_len: u64,
     start: u64,
-    /// Whether what is left of the run that it will be is to be before it.
-    at_high_end: bool,
     number: usize,
 }
 
@@ -221,7 +221,6 @@ pub(super) struct Window {
     /// The pages that need memory, in rows.
     pub(super) rows: Vec<Range<u32>>,
     pub(super) granules: Range<u64>,
-    pub(super) at_high_end: bool,
 }
 
 impl Window {
@@ -274,7 +273,8 @@ mod tests {
         for _ in 0..4000 {
             let grid = Grid { start: 8 * random.u64(0..5), page: 8 };
             let (holes, map) = holes(&mut random, &grid, 24);
-            let need = Need { len: random.u64(1..60), align: 1 << random.u32(0..5) };
+            let align = 1 << random.u32(0..5);
+            let need = Need { len: random.u64(1..60), align, is_span: false };
             let fits = |start: usize| {
                 let row = map.get(start..start + need.len as usize);
                 row.is_some_and(|row| row.iter().all(|kind| *kind != PartKind::Taken))
@@ -309,7 +309,7 @@ mod tests {
         let bare =
             Part { stretch: Stretch { start: 0, len: 80 }, kind: PartKind::Bare, is_head: true };
         holes.add(&grid, bare, &[2..3, 5..7]);
-        let places = holes.places(&grid, Need { len: 16, align: 1 });
+        let places = holes.places(&grid, Need { len: 16, align: 1, is_span: false });
         let starts: Vec<u64> = places.iter().map(|place| place.start).collect();
         assert_eq!(starts, [0, 0, 24, 24, 56, 64]);
     }
