@@ -29,6 +29,9 @@ pub(crate) struct Asleep {
     contents: Vec<Range<u64>>,
 }
 
+/// Handles that a thread has in hand, by the pages that they were behind.
+type Taken<D> = Vec<(u32, Held<D>)>;
+
 impl Asleep {
     /// Pages that have no memory though nothing else says so.
     pub(super) fn pages(&self) -> u64 {
@@ -159,7 +162,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Takes all handles in hand, with no capture under way, once nobody else has one.
-    fn take_all_pages(&self) -> Result<Vec<(u32, Held<D>)>, PoolError<D::Error>> {
+    fn take_all_pages(&self) -> Result<Taken<D>, PoolError<D::Error>> {
         for looks in 0..MOST_LOOKS {
             let taken = self.with_books(|books| {
                 if let Some(graph) = books.captures.first().map(|capture| capture.graph) {
@@ -218,8 +221,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             match self.unmap(page, &held) {
                 Ok(true) => {
                     self.with_books(|books| {
-                        let paging = books.paging.iter_mut();
-                        paging.for_each(|paging| paging.asleep.handles.push((page, held.count)));
+                        if let Some(paging) = &mut books.paging {
+                            paging.asleep.handles.push((page, held.count));
+                        }
                     });
                     released_bytes += self.bytes_of(&held);
                     // One that the device does not take cannot be named again.
@@ -242,9 +246,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Gives handles that are behind nothing back; the bytes that went.
     fn give_spare_back(&self) -> u64 {
-        let spare = self.with_books(|books| {
-            books.paging.as_mut().map_or(Vec::new(), |paging| paging.take_spare())
-        });
+        let spare =
+            self.with_books(|books| books.paging.as_mut().map_or(Vec::new(), Paging::take_spare));
         let mut failure = None;
         let each = spare.into_iter().map(|held| {
             let bytes = self.bytes_of(&held);
@@ -269,8 +272,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             save(&range, row.start, row.end - row.start).map_err(failed_in(Call::Copy))?;
         }
         self.with_books(|books| {
-            let paging = books.paging.iter_mut();
-            paging.for_each(|paging| paging.asleep.contents = rows.clone());
+            if let Some(paging) = &mut books.paging {
+                paging.asleep.contents = rows;
+            }
         });
         Ok(())
     }
@@ -307,17 +311,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut woken_bytes = 0;
         while let Some((range, row)) = self.with_books(next_row) {
             let mut failure = None;
-            match self.map_anew(&range, &row, &mut failure) {
-                Some(bytes) => woken_bytes += bytes,
-                None => {
-                    let refused =
-                        || match self.with_books(|books| books.captures.first().map(|c| c.graph)) {
-                            Some(graph) => PoolError::Captured(graph),
-                            None => PoolError::Limit,
-                        };
-                    return Err(failure.map_or_else(refused, PoolError::from));
-                }
-            }
+            let Some(bytes) = self.map_anew(&range, &row, &mut failure) else {
+                let graph =
+                    |books: &mut Books<D>| books.captures.first().map(|capture| capture.graph);
+                let refused =
+                    || self.with_books(graph).map_or(PoolError::Limit, PoolError::Captured);
+                return Err(failure.map_or_else(refused, PoolError::from));
+            };
+            woken_bytes += bytes;
         }
         let Some((range, contents)) = self.with_books(|books| {
             let paging = books.paging.as_mut()?;
@@ -329,7 +330,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             restore(&range, row.start, row.end - row.start).map_err(failed_in(Call::Copy))?;
         }
         self.with_books(|books| {
-            books.paging.iter_mut().for_each(|paging| paging.asleep = Asleep::default());
+            if let Some(paging) = &mut books.paging {
+                paging.asleep = Asleep::default();
+            }
         });
         self.set_asleep(false);
         Ok(woken_bytes)
@@ -345,13 +348,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     ) -> Option<u64> {
         let mut handles = Vec::new();
         for &(page, count) in row {
-            match self.create(count, failure) {
-                Some(held) => handles.push((page, held)),
-                None => {
-                    self.destroy_all(handles);
-                    return None;
-                }
-            }
+            let Some(held) = self.create(count, failure) else {
+                self.destroy_all(handles);
+                return None;
+            };
+            handles.push((page, held));
         }
         let (first, _) = *row.first()?;
         let offset_bytes =
@@ -367,7 +368,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     let Some(paging) = &mut books.paging else { return };
                     let asleep = &mut paging.asleep.handles;
                     asleep.truncate(asleep.len() - row.len());
-                    handles.into_iter().for_each(|(page, held)| paging.enter(page, held));
+                    for (page, held) in handles {
+                        paging.enter(page, held);
+                    }
                 });
                 Some(bytes)
             }
@@ -381,7 +384,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
     }
 
-    fn destroy_all(&self, handles: Vec<(u32, Held<D>)>) {
+    fn destroy_all(&self, handles: Taken<D>) {
         for (_, held) in handles {
             self.destroy(held, &mut None);
         }
@@ -406,8 +409,11 @@ fn add(rows: &mut Vec<Range<u64>>, bytes: Range<u64>) {
 /// Most handles that are mapped by one call.
 const MOST_IN_ROW: usize = 64;
 
+/// Handles that follow each other, by their first pages and how many they have, in a range.
+type Follow<D> = (Arc<<D as Device>::Range>, Vec<(u32, u32)>);
+
 /// The last handles that have no memory, as many as follow each other; in the order of their pages.
-fn next_row<D: Device>(books: &mut Books<D>) -> Option<(Arc<D::Range>, Vec<(u32, u32)>)> {
+fn next_row<D: Device>(books: &mut Books<D>) -> Option<Follow<D>> {
     let paging = books.paging.as_mut()?;
     let asleep = &mut paging.asleep.handles;
     asleep.sort_unstable();
