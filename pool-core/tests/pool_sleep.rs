@@ -98,15 +98,8 @@ impl World {
 }
 
 /// Keeps rows of bytes by where they begin.
-fn keep<E>(saved: &mut BTreeMap<u64, u64>, at: u64, size_bytes: u64) -> Result<(), E> {
+fn keep(saved: &mut BTreeMap<u64, u64>, at: u64, size_bytes: u64) {
     assert!(saved.insert(at, size_bytes).is_none(), "saved twice");
-    Ok(())
-}
-
-/// Counts a row.
-fn count<E>(rows: &mut u32) -> Result<(), E> {
-    *rows += 1;
-    Ok(())
 }
 
 #[test]
@@ -117,7 +110,10 @@ fn a_pool_that_sleeps_has_nothing_and_wakes_with_what_it_had() {
         for _ in 0..3 {
             let (reserved, places) = (world.reserved(), world.places());
             let mut saved = BTreeMap::new();
-            let slept = world.pool.sleep(|_, at, size_bytes| keep(&mut saved, at, size_bytes));
+            let slept = world.pool.sleep(|_, at, size_bytes| {
+                keep(&mut saved, at, size_bytes);
+                Ok(())
+            });
             assert_eq!(slept.unwrap(), reserved);
             assert!(world.pool.is_asleep());
             assert_eq!((world.reserved(), world.device.balance().pages), (0, 0));
@@ -179,7 +175,10 @@ fn every_call_of_falling_asleep_fails_once() {
         world.churn(80);
         let (reserved, mut saves) = (world.reserved(), 0);
         world.device.fail_nth(nth);
-        while let Err(error) = world.pool.sleep(|_, _, _| count(&mut saves)) {
+        while let Err(error) = world.pool.sleep(|_, _, _| {
+            saves += 1;
+            Ok(())
+        }) {
             assert!(matches!(error, PoolError::Device(_)), "{error}");
             world.pool.verify().unwrap();
             if world.pool.is_asleep() {
@@ -196,7 +195,13 @@ fn every_call_of_falling_asleep_fails_once() {
             break;
         }
         let mut restores = 0;
-        world.pool.wake(|_, _, _| count(&mut restores)).unwrap();
+        world
+            .pool
+            .wake(|_, _, _| {
+                restores += 1;
+                Ok(())
+            })
+            .unwrap();
         assert_eq!((restores, world.reserved()), (saves, reserved));
         go_on(world);
     }
@@ -211,10 +216,19 @@ fn every_call_of_waking_fails_once() {
         let mut world = World::new(Pacing::Lag(2), None, 12);
         world.churn(80);
         let (reserved, mut saves) = (world.reserved(), 0);
-        world.pool.sleep(|_, _, _| count(&mut saves)).unwrap();
+        world
+            .pool
+            .sleep(|_, _, _| {
+                saves += 1;
+                Ok(())
+            })
+            .unwrap();
         world.device.fail_nth(nth);
         let mut restores = 0;
-        while let Err(error) = world.pool.wake(|_, _, _| count(&mut restores)) {
+        while let Err(error) = world.pool.wake(|_, _, _| {
+            restores += 1;
+            Ok(())
+        }) {
             assert!(matches!(error, PoolError::Device(_)), "{error}");
             assert!(world.pool.is_asleep());
             world.pool.verify().unwrap();
@@ -265,7 +279,13 @@ fn what_cannot_be_saved_stays() {
     assert!(world.pool.wake(|_, _, _| Err(pool_core::device::Failure::Lost)).is_err());
     assert!(world.pool.is_asleep(), "the contents are not back");
     let mut rows = 0;
-    world.pool.wake(|_, _, _| count(&mut rows)).unwrap();
+    world
+        .pool
+        .wake(|_, _, _| {
+            rows += 1;
+            Ok(())
+        })
+        .unwrap();
     assert!(rows > 0);
     world.end();
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pool_core::device::Device as _;
+use pool_core::policy::Pages;
 use pool_core::{Pool, PoolConfig, PoolError, StreamId};
 use pool_cuda::{CudaDevice, CudaError, CudaThreads, Driver};
 
@@ -40,7 +41,7 @@ pub(crate) struct Known {
 impl DevicePool {
     pub(crate) fn open(driver: &'static Driver, ordinal: u32) -> Result<Self> {
         let device = CudaDevice::open_on(driver, ordinal)?;
-        let config = PoolConfig::new().finds_addresses(true);
+        let config = PoolConfig::new().pages(Pages::default()).finds_addresses(true);
         let core = Pool::on_platform(device.clone(), config).map_err(|error| match error {
             PoolError::OutOfHostMemory | PoolError::Config(_) => Code::MEMORY,
             error => open_code(error),
