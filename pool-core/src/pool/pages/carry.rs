@@ -9,6 +9,7 @@ use super::table::{Held, Paging};
 use crate::device::{Call, Device};
 use crate::pool::arenas::Kind;
 use crate::pool::books::{Books, Holder};
+use crate::pool::fence::Shared;
 use crate::pool::grow::Wanted;
 use crate::pool::help::Plea;
 use crate::pool::inner::{Failed, Inner, keep};
@@ -42,6 +43,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let me = T::thread_number();
         if self.await_growth(me) {
+            plea.again = true;
+            return true;
+        }
+        if self.keep_leaving() {
+            // It is free again.
+            self.end_growth(me);
             plea.again = true;
             return true;
         }
@@ -162,30 +169,51 @@ impl<D: Device, T: Threads> Inner<D, T> {
         wait: bool,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
+        let fences = self.fences_behind_victims(victims, failure);
+        fences.is_some_and(|fences| self.are_done(&fences, wait, failure))
+    }
+
+    /// The fences behind the work on victims. None if one cannot be recorded.
+    pub(super) fn fences_behind_victims(
+        &self,
+        victims: &Victims<D>,
+        failure: &mut Option<Failed<D>>,
+    ) -> Option<Vec<Shared<D>>> {
+        let mut behind = Vec::new();
         if victims.handles.is_empty() || !self.has_fences() {
-            return true;
+            return Some(behind);
         }
         for &(source, epoch) in &victims.waits {
-            let fences = match self.fences_of(source, epoch) {
-                Ok(Some((_, fences))) => fences,
-                Ok(None) => return false,
+            match self.fences_of(source, epoch) {
+                Ok(Some((_, fences))) => behind.extend(fences),
+                Ok(None) => return None,
+                Err(failed) => {
+                    keep(failure, failed);
+                    return None;
+                }
+            }
+        }
+        Some(behind)
+    }
+
+    /// Whether fences are done, which the host waits for if it may.
+    pub(super) fn are_done(
+        &self,
+        fences: &[Shared<D>],
+        wait: bool,
+        failure: &mut Option<Failed<D>>,
+    ) -> bool {
+        for fence in fences {
+            let done = match self.is_done(fence) {
+                Ok(false) if wait => self.wait_on_host(fence),
+                done => done,
+            };
+            match done {
+                Ok(true) => self.settle(core::slice::from_ref(fence)),
+                Ok(false) => return false,
                 Err(failed) => {
                     keep(failure, failed);
                     return false;
-                }
-            };
-            for fence in fences {
-                let done = match self.is_done(&fence) {
-                    Ok(false) if wait => self.wait_on_host(&fence),
-                    done => done,
-                };
-                match done {
-                    Ok(true) => self.settle(core::slice::from_ref(&fence)),
-                    Ok(false) => return false,
-                    Err(failed) => {
-                        keep(failure, failed);
-                        return false;
-                    }
                 }
             }
         }
@@ -329,7 +357,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
             Ok(Some(pages)) => {
                 self.with_books(|books| {
-                    books.note_taken();
                     let paging = books.paging.iter_mut();
                     paging.for_each(|paging| paging.in_hand += u64::from(count));
                 });
@@ -426,6 +453,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if entered {
                 paging.unclaim(&row.pages);
                 books.stains.remove(stretch);
+                books.note_taken();
             } else {
                 // It stays claimed.
                 paging.stranded += row.pages.end - row.pages.start;

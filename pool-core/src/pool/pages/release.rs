@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::draft::Candidate;
-use super::table::{Held, Paging};
+use super::draft::{Candidate, Victims};
+use super::table::{Held, Leaving, Paging};
 use super::window::Holes;
 use crate::device::{Call, Device};
 use crate::pool::books::Books;
@@ -36,11 +36,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             released_bytes += bytes;
         }
-        let most_bytes = most_bytes - released_bytes;
+        released_bytes += self.release_awaited(wait, failure);
         let victims = self.with_books(|books| {
             let candidates = self.idle_handles(books);
-            let page_bytes = books.paging.as_ref()?.page_bytes;
-            let mut left = most_bytes / page_bytes;
+            let paging = books.paging.as_ref()?;
+            let most_bytes = most_bytes.saturating_sub(released_bytes + paging.leaving_bytes());
+            let mut left = most_bytes / paging.page_bytes;
             let mut chosen: Vec<&Candidate> = Vec::new();
             for candidate in &candidates {
                 if u64::from(candidate.count) <= left && (wait || Self::is_due(books, candidate)) {
@@ -51,15 +52,63 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(self.take_victims(books, &chosen))
         });
         let Some(victims) = victims else { return released_bytes };
-        if !self.see_done_or_wait(&victims, wait, failure) {
-            self.with_books(|books| self.put_victims_back(books, victims));
-            return released_bytes;
+        match self.fences_behind_victims(&victims, failure) {
+            Some(fences) if self.are_done(&fences, wait, failure) => {
+                released_bytes += self.release_victims(victims, failure);
+            }
+            // It is asked again by the next call, unless the memory is needed before.
+            Some(fences) if !self.is_poisoned() => self.with_books(|books| {
+                if let Some(paging) = &mut books.paging {
+                    paging.leaving.push(Leaving { victims, fences });
+                }
+            }),
+            _ => self.with_books(|books| self.put_victims_back(books, victims)),
         }
+        released_bytes
+    }
+
+    /// Gives back what was only waited for.
+    fn release_awaited(&self, wait: bool, failure: &mut Option<Failed<D>>) -> u64 {
+        let mut released_bytes = 0;
+        for leaving in self.take_leaving() {
+            if self.are_done(&leaving.fences, wait, failure) {
+                released_bytes += self.release_victims(leaving.victims, failure);
+            } else {
+                self.with_books(|books| {
+                    if let Some(paging) = &mut books.paging {
+                        paging.leaving.push(leaving);
+                    }
+                });
+            }
+        }
+        released_bytes
+    }
+
+    fn release_victims(&self, victims: Victims<D>, failure: &mut Option<Failed<D>>) -> u64 {
+        let mut released_bytes = 0;
         for held in self.take_away(victims, failure) {
             let bytes = self.bytes_of(&held);
             released_bytes += if self.destroy(held, failure) { bytes } else { 0 };
         }
         released_bytes
+    }
+
+    fn take_leaving(&self) -> Vec<Leaving<D>> {
+        self.with_books(|books| {
+            books.paging.as_mut().map_or(Vec::new(), |paging| core::mem::take(&mut paging.leaving))
+        })
+    }
+
+    /// Lets everybody have again what was about to go back; false if there is nothing.
+    pub(super) fn keep_leaving(&self) -> bool {
+        let leaving = self.take_leaving();
+        let any = !leaving.is_empty();
+        self.with_books(|books| {
+            for Leaving { victims, .. } in leaving {
+                self.put_victims_back(books, victims);
+            }
+        });
+        any
     }
 
     pub(super) fn bytes_of(&self, held: &Held<D>) -> u64 {
@@ -88,12 +137,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.with_books(|books| {
             let idle = self.idle_handles(books);
             let pages: u64 = idle.iter().map(|idle| u64::from(idle.count)).sum();
-            books.paging.as_ref().map_or(0, |paging| paging.page_bytes * pages)
+            let paging = books.paging.as_ref();
+            paging.map_or(0, |paging| paging.page_bytes * pages + paging.leaving_bytes())
         })
     }
 
     /// Takes everything away, at the pool's end: what fails twice is lost.
     pub(in crate::pool) fn end_pages(&self) {
+        self.keep_leaving();
         let Some((range, handles, spare)) = self.with_books(|books| {
             let paging = books.paging.as_mut()?;
             let mapped = core::mem::take(&mut paging.mapped);

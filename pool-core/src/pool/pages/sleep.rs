@@ -164,6 +164,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes all handles in hand, with no capture under way, once nobody else has one.
     fn take_all_pages(&self) -> Result<Taken<D>, PoolError<D::Error>> {
         for looks in 0..MOST_LOOKS {
+            self.keep_leaving();
             let taken = self.with_books(|books| {
                 if let Some(graph) = books.captures.first().map(|capture| capture.graph) {
                     return Some(Err(PoolError::Captured(graph)));

@@ -5,9 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::draft::Victims;
 use super::sleep::Asleep;
 use super::window::Grid;
 use crate::device::Device;
+use crate::pool::fence::Shared;
 use crate::pool::policy::Handles;
 use crate::range::Stretch;
 use crate::threads::{HUB, Owner};
@@ -22,6 +24,12 @@ const HANDLES_IN_TAKEN: u32 = 4;
 pub(crate) struct Held<D: Device> {
     pub(super) pages: D::Pages,
     pub(super) count: u32,
+}
+
+/// Handles that hold no block, and what has to be done before they go.
+pub(super) struct Leaving<D: Device> {
+    pub(super) victims: Victims<D>,
+    pub(super) fences: Vec<Shared<D>>,
 }
 
 /// Memory in pages, as the books have it.
@@ -42,6 +50,9 @@ pub(crate) struct Paging<D: Device> {
     pub(super) claimed: Vec<Range<u32>>,
     /// Pages of handles that threads have in their hands.
     pub(super) in_hand: u64,
+    /// Handles that are to go back to the device once fences are done. They are in nobody's hands, but
+    /// counted and claimed as if they were.
+    pub(super) leaving: Vec<Leaving<D>>,
     /// Pages with memory that is of no use, since the host has no room to note it.
     pub(super) stranded: u32,
     /// What a pool that sleeps remembers.
@@ -74,6 +85,7 @@ impl<D: Device> Paging<D> {
             spare: Vec::new(),
             claimed: Vec::new(),
             in_hand: 0,
+            leaving: Vec::new(),
             stranded: 0,
             asleep: Asleep::default(),
         })
@@ -104,7 +116,19 @@ impl<D: Device> Paging<D> {
 
     /// Whether a thread has any of it in its hands.
     pub(in crate::pool) fn is_busy(&self) -> bool {
-        self.in_hand > 0 || self.claimed.len() > self.stranded as usize
+        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.victims.handles);
+        let (mut claims, mut pages) = (self.stranded as usize, 0);
+        for (_, held) in leaving {
+            claims += 1;
+            pages += u64::from(held.count);
+        }
+        self.in_hand > pages || self.claimed.len() > claims
+    }
+
+    /// Bytes of handles that are about to go back.
+    pub(super) fn leaving_bytes(&self) -> u64 {
+        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.victims.handles);
+        leaving.map(|(_, held)| u64::from(held.count)).sum::<u64>() * self.page_bytes
     }
 
     /// The handles that lie wholly in a stretch, with their first pages.
