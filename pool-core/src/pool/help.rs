@@ -202,8 +202,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn review(&self, failure: &mut Option<Failed<D>>) -> bool {
         let used = self.shared.used_bytes();
         let (short, tight) = self.with_books(|books| {
-            let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes);
-            let tight = self.most_bytes(books).is_some_and(|most| grown > most)
+            let most = self.most_bytes(books);
+            // What streams have to themselves in pages is cut up for good: so from half of it on.
+            let half = most.filter(|_| books.paging.is_some()).map_or(0, |most| most / 2);
+            let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes.max(half));
+            let tight = most.is_some_and(|most| grown > most)
                 || books.short_from_bytes.is_some_and(|from| books.reserved_bytes >= from);
             let several = books.streams.len() > 1;
             let short = tight && several && !books.plenty.review(used, books.reserved_bytes);

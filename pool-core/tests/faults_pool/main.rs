@@ -16,7 +16,6 @@
 //! | P023, P024, P122 | buffers that free themselves, and cannot be used without a note | the interface in Rust |
 //! | P034 | hooks that run when a process ends | the interface in C |
 //! | P036, P051, P077, P078 | which context is current during a call, and after it | the CUDA device |
-//! | P041, P090, P091, P117 | pages that are taken out of a range | pages |
 //! | P043, P101 | addresses that are the driver's, and its two families of calls | the interface in C |
 //! | P070, P071, P108 | every order of the steps of a hand-over | the models |
 //! | P079 | a context that other libraries share | the CUDA device |
@@ -38,6 +37,7 @@ mod invalid_free;
 mod lock_free;
 mod locks;
 mod multi_device;
+mod pages;
 mod perf_cliff;
 mod reclaim;
 mod stale_handle;
