@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::arenas::{Arena, Claim, Kind};
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
-use super::pages::Paging;
+use super::pages::{Amount, Paging};
 use super::policy::Idle;
 use super::stats::nanoseconds;
 use crate::device::Device;
@@ -97,7 +97,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return;
         }
         self.bring_together(failure);
-        let released_bytes = self.release_pages(due_bytes, false, failure);
+        let released_bytes = self.release_pages(Amount::AtMost(due_bytes), false, failure);
         self.with_books(|books| books.decline.note(length, released_bytes));
     }
 }

@@ -8,6 +8,7 @@ use super::books::Books;
 use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
+use super::pages::Amount;
 use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Device};
 use crate::threads::Threads;
@@ -78,6 +79,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// The same while more is reserved than so many bytes, though less stays then.
     pub(super) fn release_above(&self, most_bytes: u64, failure: &mut Option<Failed<D>>) {
+        if self.is_paged() {
+            let reserved_bytes = self.with_books(|books| books.reserved_bytes);
+            let over_bytes = reserved_bytes.saturating_sub(most_bytes);
+            self.release_pages(Amount::AtLeast(over_bytes), false, failure);
+            return;
+        }
         self.release_where(|reserved_bytes, _| reserved_bytes > most_bytes, most_bytes, failure);
     }
 
@@ -292,8 +299,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.is_paged() {
             let reserved_bytes = self.with_books(|books| books.reserved_bytes);
             let most_bytes = reserved_bytes.saturating_sub(keep_bytes);
-            let released_bytes = self.release_pages(most_bytes, wait, failure);
-            let pending_bytes = self.idle_page_bytes().min(most_bytes - released_bytes);
+            let amount = Amount::AtMost(most_bytes);
+            let released_bytes = self.release_pages(amount, wait, failure);
+            let left_bytes = most_bytes.saturating_sub(released_bytes);
+            let pending_bytes = self.idle_page_bytes().min(left_bytes);
             return Trimmed { released_bytes, pending_bytes };
         }
         self.release_idle(keep_bytes, failure)

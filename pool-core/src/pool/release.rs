@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::gather::Gathered;
 use super::inner::{Failed, Inner};
-use super::pages::Paging;
+use super::pages::{Amount, Paging};
 use crate::device::Device;
 use crate::threads::{HUB, Threads};
 
@@ -30,7 +30,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             released += arena.size_bytes;
         }
         if released < bytes {
-            released += self.release_pages(bytes - released, false, failure);
+            released += self.release_pages(Amount::AtMost(bytes - released), false, failure);
         }
         released
     }

@@ -53,6 +53,16 @@ impl<D: Device> Victims<D> {
     pub(super) fn none() -> Self {
         Self { handles: Vec::new(), waits: Vec::new(), source: None }
     }
+
+    /// Those that something is said of, and the others.
+    pub(super) fn divide(self, mut is_one: impl FnMut(&Held<D>) -> bool) -> (Self, Self) {
+        let Self { handles, waits, source } = self;
+        let (ones, others) = handles.into_iter().partition(|(_, held)| is_one(held));
+        (
+            Self { handles: ones, waits: waits.clone(), source },
+            Self { handles: others, waits, source },
+        )
+    }
 }
 
 /// A handle that could be taken away.

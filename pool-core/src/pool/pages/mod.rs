@@ -23,4 +23,5 @@ mod sleep;
 mod table;
 mod window;
 
+pub(super) use release::Amount;
 pub(super) use table::Paging;

@@ -10,17 +10,44 @@ use crate::pool::books::Books;
 use crate::pool::inner::{Failed, Inner};
 use crate::threads::Threads;
 
+/// How many bytes go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pool) enum Amount {
+    /// Handles that are no more together.
+    AtMost(u64),
+    /// Handles that are no fewer together.
+    AtLeast(u64),
+}
+
+impl Amount {
+    /// Whether a handle of so many bytes is of it.
+    fn takes(self, bytes: u64) -> bool {
+        match self {
+            Self::AtMost(left) => bytes <= left,
+            Self::AtLeast(left) => left > 0,
+        }
+    }
+
+    /// What is left of it when so many bytes have gone.
+    fn less(self, bytes: u64) -> Self {
+        match self {
+            Self::AtMost(left) => Self::AtMost(left.saturating_sub(bytes)),
+            Self::AtLeast(left) => Self::AtLeast(left.saturating_sub(bytes)),
+        }
+    }
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Whether memory comes and goes in pages.
     pub(in crate::pool) fn is_paged(&self) -> bool {
         self.with_books(|books| books.paging.is_some())
     }
 
-    /// Gives handles that hold no block back to the device, so many bytes at most. Work that is still
-    /// to be done on them is waited for if it may; else they stay.
+    /// Gives handles that hold no block back to the device. Work that is still to be done on them is
+    /// waited for if it may; else they go by a later call, unless they are needed before.
     pub(in crate::pool) fn release_pages(
         &self,
-        most_bytes: u64,
+        amount: Amount,
         wait: bool,
         failure: &mut Option<Failed<D>>,
     ) -> u64 {
@@ -29,23 +56,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let mut released_bytes = 0;
         while let Some((held, bytes)) =
-            self.with_books(|books| take_spare(books, most_bytes - released_bytes))
+            self.with_books(|books| take_spare(books, amount.less(released_bytes)))
         {
             if !self.destroy(held, failure) {
                 return released_bytes;
             }
             released_bytes += bytes;
         }
-        released_bytes += self.release_awaited(wait, failure);
+        released_bytes += self.release_awaited(amount.less(released_bytes), wait, failure);
         let victims = self.with_books(|books| {
-            let candidates = self.idle_handles(books);
+            let mut candidates = self.idle_handles(books);
             let paging = books.paging.as_ref()?;
-            let most_bytes = most_bytes.saturating_sub(released_bytes + paging.leaving_bytes());
-            let mut left = most_bytes / paging.page_bytes;
+            let mut left = amount.less(released_bytes).less(paging.leaving_bytes());
+            if let Amount::AtLeast(_) = left {
+                candidates.sort_by_key(|candidate| candidate.count);
+            }
             let mut chosen: Vec<&Candidate> = Vec::new();
             for candidate in &candidates {
-                if u64::from(candidate.count) <= left && (wait || Self::is_due(books, candidate)) {
-                    left -= u64::from(candidate.count);
+                let bytes = u64::from(candidate.count) * paging.page_bytes;
+                if left.takes(bytes) && (wait || Self::is_due(books, candidate)) {
+                    left = left.less(bytes);
                     chosen.push(candidate);
                 }
             }
@@ -67,16 +97,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
         released_bytes
     }
 
-    /// Gives back what was only waited for.
-    fn release_awaited(&self, wait: bool, failure: &mut Option<Failed<D>>) -> u64 {
-        let mut released_bytes = 0;
-        for leaving in self.take_leaving() {
-            if self.are_done(&leaving.fences, wait, failure) {
-                released_bytes += self.release_victims(leaving.victims, failure);
+    /// Gives back what was only waited for; what is more than the amount stays.
+    fn release_awaited(&self, amount: Amount, wait: bool, failure: &mut Option<Failed<D>>) -> u64 {
+        let (mut released_bytes, mut left) = (0, amount);
+        for Leaving { victims, fences } in self.take_leaving() {
+            let (goes, stays) = self.with_books(|books| {
+                let page_bytes = books.paging.as_ref().map_or(0, Paging::page_bytes);
+                victims.divide(|held| {
+                    let bytes = u64::from(held.count) * page_bytes;
+                    let goes = left.takes(bytes);
+                    left = if goes { left.less(bytes) } else { left };
+                    goes
+                })
+            });
+            self.with_books(|books| self.put_victims_back(books, stays));
+            if self.are_done(&fences, wait, failure) {
+                released_bytes += self.release_victims(goes, failure);
             } else {
                 self.with_books(|books| {
                     if let Some(paging) = &mut books.paging {
-                        paging.leaving.push(leaving);
+                        paging.leaving.push(Leaving { victims: goes, fences });
                     }
                 });
             }
@@ -177,11 +217,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 }
 
-/// A handle that is behind nothing, of so many bytes at most, in hand; and its bytes.
-fn take_spare<D: Device>(books: &mut Books<D>, most_bytes: u64) -> Option<(Held<D>, u64)> {
+/// A handle that is behind nothing, in hand, if it is of the amount; and its bytes.
+fn take_spare<D: Device>(books: &mut Books<D>, amount: Amount) -> Option<(Held<D>, u64)> {
     let paging = books.paging.as_mut()?;
     let bytes = |held: &Held<D>| u64::from(held.count) * paging.page_bytes;
-    let place = paging.spare.iter().position(|held| bytes(held) <= most_bytes)?;
+    let place = paging.spare.iter().position(|held| amount.takes(bytes(held)))?;
     let held = paging.spare.swap_remove(place);
     paging.in_hand += u64::from(held.count);
     let bytes = u64::from(held.count) * paging.page_bytes;
