@@ -37,7 +37,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let arenas = books.arenas.iter().filter(|arena| arena.kind == kind);
                 arenas.map(|arena| arena.size_bytes).sum()
             };
-            let keep_bytes = watermark_bytes.max(bytes_of(Kind::Base));
+            let base_bytes = match books.paging {
+                Some(_) => self.counters.kept.initial_bytes.get(),
+                None => bytes_of(Kind::Base),
+            };
+            let keep_bytes = watermark_bytes.max(base_bytes);
             let leaving = books.arenas.iter().filter(|arena| arena.claim == Claim::Leaving);
             let leaving_bytes: u64 = leaving.map(|arena| arena.size_bytes).sum();
             let reserved_bytes = books.reserved_bytes - leaving_bytes;

@@ -123,6 +123,9 @@ pub struct PoolStats {
     pub migrated_bytes: u64,
     /// Pages that were taken from where they held no block, and serve elsewhere.
     pub moved_pages: u64,
+    /// How long requests had memory put behind addresses, the device's calls and waits included; zero
+    /// on a device without a clock.
+    pub paging_time: Duration,
     /// By how many bytes.
     pub growth_bytes: u64,
     /// How long the device took for that; zero on one without a clock.
@@ -153,6 +156,7 @@ pub(super) struct Counters {
     pub(super) commits: Counter,
     pub(super) decommits: Counter,
     pub(super) moved_pages: Counter,
+    pub(super) paging_nanoseconds: Counter,
     pub(super) migrations: Counter,
     pub(super) migrated_bytes: Counter,
     pub(super) kept: Kept,
@@ -234,6 +238,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 decommits: counters.decommits.get(),
             },
             moved_pages: counters.moved_pages.get(),
+            paging_time: Duration::from_nanos(counters.paging_nanoseconds.get()),
             steals: counters.steals.get(),
             initial_bytes: counters.kept.initial_bytes.get(),
             shelf_hits: counters.shelf_hits.get(),

@@ -1,5 +1,7 @@
 //! What a pass on a pool cost.
 
+use core::time::Duration;
+
 use pool_core::pool::{DeviceCalls, PoolStats};
 
 /// What a pass cost: the pool's own calls of the device, and what else it did.
@@ -9,8 +11,12 @@ pub struct Cost {
     pub calls: DeviceCalls,
     /// Stretches that moved from stream to stream.
     pub steals: u64,
-    /// Arenas that were added.
+    /// Times that the pool took more of the device.
     pub growths: u64,
+    /// Pages that were moved.
+    pub moved_pages: u64,
+    /// The time that it took to have memory put behind addresses, as far as the device has a clock.
+    pub paging_time: Duration,
 }
 
 impl Cost {
@@ -25,10 +31,16 @@ impl Cost {
         calls.host_waits = to.host_waits - from.host_waits;
         calls.allocations = to.allocations - from.allocations;
         calls.frees = to.frees - from.frees;
+        calls.creations = to.creations - from.creations;
+        calls.destructions = to.destructions - from.destructions;
+        calls.commits = to.commits - from.commits;
+        calls.decommits = to.decommits - from.decommits;
         Self {
             calls,
             steals: after.steals - before.steals,
             growths: after.growths - before.growths,
+            moved_pages: after.moved_pages - before.moved_pages,
+            paging_time: after.paging_time.saturating_sub(before.paging_time),
         }
     }
 

@@ -1,7 +1,10 @@
 //! One trace on pools.
 
 use core::error::Error;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use pool_core::policy::Preallocation;
 use pool_core::{Device, Pool, PoolError, RangeConfig, SharedAllocator, SharedConfig};
@@ -17,7 +20,7 @@ use crate::{
     job::JobError,
     machine::Machine,
     options::{Options, ThreadsChoice},
-    pool_row::{Memory, PoolRow, Spent, Time},
+    pool_row::{AtSmallest, Memory, PoolRow, Spent, Time},
     progress::Progress,
     row::human,
 };
@@ -102,9 +105,11 @@ impl PoolJob {
             // To take turns takes longer than to allocate.
             ThreadsChoice::Recorded => None,
         };
+        let min_limit_bytes = self.min_limit(machine, &self.all, options, progress)?;
+        let at_smallest = self.at_smallest(machine, options, min_limit_bytes)?;
         let memory = Memory {
             peak_reserved_bytes,
-            min_limit_bytes: self.min_limit(machine, &self.all, options, progress)?,
+            min_limit_bytes,
             unmoved_limit_bytes: self.unmoved(machine, options, progress)?,
         };
         Ok(PoolRow {
@@ -119,6 +124,7 @@ impl PoolJob {
             time,
             failures: spent.iter().map(|spent| spent.failures).fold(failures, u64::max),
             device: spent,
+            at_smallest,
             oddities: self.oddities.clone(),
         })
     }
@@ -189,6 +195,26 @@ impl PoolJob {
             Ok::<_, Box<dyn Error>>(Pooled::new(&pool, program)?.serves()?)
         })?;
         Ok(found.map(|units| units * unit_bytes))
+    }
+
+    /// A pass at the smallest limit, if memory is in pages: what it asks of the device, and its time.
+    fn at_smallest<M: Machine>(
+        &self,
+        machine: &M,
+        options: &Options,
+        limit_bytes: Option<u64>,
+    ) -> Result<Option<AtSmallest>, Box<dyn Error>> {
+        let Some(limit_bytes) = limit_bytes.filter(|_| options.pages) else { return Ok(None) };
+        let device = machine.silent(self.most_bytes(options));
+        let pool = pool(device, options, Some(limit_bytes))?;
+        let mut pooled = Pooled::new(&pool, &self.all)?;
+        let (before, start) = (pool.stats(), Instant::now());
+        pooled.pass()?;
+        let nanoseconds = start.elapsed().as_secs_f64() * 1e9;
+        let cost = Cost::between(&before, &pool.stats());
+        let operations = u32::try_from(self.all.operations().max(1)).unwrap_or(u32::MAX);
+        let ns_per_operation = nanoseconds / f64::from(operations);
+        Ok(Some(AtSmallest { cost, ns_per_operation, moved_pages: cost.moved_pages }))
     }
 
     /// What pools would need that keep to one stream each.

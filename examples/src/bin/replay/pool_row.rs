@@ -26,6 +26,8 @@ pub(crate) struct PoolRow {
     pub(crate) failures: u64,
     /// What each pass with work asked of the device.
     pub(crate) device: Vec<Spent>,
+    /// What a pass needs at the smallest limit, if memory is in pages.
+    pub(crate) at_smallest: Option<AtSmallest>,
     /// What in the log was odd, a line each; for people only.
     #[serde(skip)]
     pub(crate) oddities: String,
@@ -35,6 +37,11 @@ impl PoolRow {
     /// Whether every request was served, and nothing could have raced.
     pub(crate) fn is_well(&self) -> bool {
         self.failures == 0 && self.device.iter().all(|spent| spent.violations.is_empty())
+    }
+
+    /// Whether memory came in pages.
+    pub(crate) fn is_paged(&self) -> bool {
+        self.device.iter().any(|spent| spent.cost.calls.creations > 0)
     }
 
     /// The row as one line of JSON.
@@ -74,6 +81,15 @@ impl Time {
     }
 }
 
+/// What a pass is like that has no more than it needs, with no work queued.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct AtSmallest {
+    #[serde(skip)]
+    pub(crate) cost: Cost,
+    pub(crate) ns_per_operation: f64,
+    pub(crate) moved_pages: u64,
+}
+
 /// What a pass asked of the device.
 #[derive(Debug)]
 pub(crate) struct Spent {
@@ -90,8 +106,8 @@ pub(crate) struct Spent {
 
 impl Serialize for Spent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Cost { calls, steals, growths } = &self.cost;
-        let mut fields = serializer.serialize_struct("Spent", 13)?;
+        let Cost { calls, steals, growths, moved_pages, .. } = &self.cost;
+        let mut fields = serializer.serialize_struct("Spent", 18)?;
         fields.serialize_field("pacing", &self.pacing)?;
         fields.serialize_field("pass", self.pass)?;
         fields.serialize_field("records", &calls.records)?;
@@ -100,6 +116,11 @@ impl Serialize for Spent {
         fields.serialize_field("queries", &calls.queries)?;
         fields.serialize_field("allocations", &calls.allocations)?;
         fields.serialize_field("frees", &calls.frees)?;
+        fields.serialize_field("creations", &calls.creations)?;
+        fields.serialize_field("destructions", &calls.destructions)?;
+        fields.serialize_field("commits", &calls.commits)?;
+        fields.serialize_field("decommits", &calls.decommits)?;
+        fields.serialize_field("moved_pages", moved_pages)?;
         fields.serialize_field("steals", steals)?;
         fields.serialize_field("growths", growths)?;
         fields.serialize_field("hits", &self.hits)?;

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use pool_mock::replay::Cost;
 
 use crate::{
     pool_row::{PoolRow, Spent},
@@ -40,6 +41,23 @@ const DEVICE: [&str; 13] = [
     "violations",
 ];
 
+const PAGES: [&str; 9] = [
+    "trace",
+    "pacing",
+    "pass",
+    "handles\nmade",
+    "given\nback",
+    "rows\nmapped",
+    "handles\nunmapped",
+    "pages\nmoved",
+    "time an\noperation",
+];
+
+const PAGES_LEGEND: &str = "\
+rows mapped: calls that put memory behind addresses, whatever the number of handles.
+pages moved: taken from where they held no block, and put where they were needed.
+smallest: a pass at the smallest limit, with no work queued and the simulated device's own time.";
+
 const LEGEND: &str = "\
 peak reserved: by a pool that grows by arenas, or has a --limit, and its ratio to peak live.
 smallest limit: the smallest one that serves every request, also with 1, 2 and 5 % more.
@@ -63,7 +81,17 @@ pub(crate) fn of(rows: &[PoolRow]) -> String {
             device.add_row(device_cells(row, spent));
         }
     }
-    let mut text = format!("{memory}\n\n{device}\n\n{LEGEND}");
+    let mut text = format!("{memory}\n\n{device}");
+    if rows.iter().any(PoolRow::is_paged) {
+        let mut pages = table(&PAGES, 3);
+        rows.iter().flat_map(pages_cells).for_each(|cells| {
+            pages.add_row(cells);
+        });
+        // A string takes whatever is written.
+        let _ = write!(text, "\n\n{pages}\n\n{LEGEND}\n{PAGES_LEGEND}");
+    } else {
+        let _ = write!(text, "\n\n{LEGEND}");
+    }
     for note in notes(rows) {
         // A string takes whatever is written.
         let _ = write!(text, "\n\n{note}");
@@ -127,6 +155,23 @@ fn device_cells(row: &PoolRow, spent: &Spent) -> Vec<String> {
         spent.cost.growths.to_string(),
         spent.violations.len().to_string(),
     ]
+}
+
+/// What was done with pages in each pass, and in one at the smallest limit.
+fn pages_cells(row: &PoolRow) -> Vec<Vec<String>> {
+    let cells = |pacing: &str, pass: &str, cost: &Cost, time: String| {
+        let calls = &cost.calls;
+        let counts = [calls.creations, calls.destructions, calls.commits, calls.decommits];
+        let words = [short(&row.trace), pacing, pass].map(str::to_owned);
+        let counts = counts.iter().chain([&cost.moved_pages]).map(ToString::to_string);
+        words.into_iter().chain(counts).chain([time]).collect::<Vec<_>>()
+    };
+    let passes =
+        row.device.iter().map(|spent| cells(&spent.pacing, spent.pass, &spent.cost, dash()));
+    let smallest = row.at_smallest.map(|smallest| {
+        cells("-", "smallest", &smallest.cost, format!("{:.1} ns", smallest.ns_per_operation))
+    });
+    passes.chain(smallest).collect()
 }
 
 fn dash() -> String {

@@ -13,6 +13,7 @@ use crate::pool::fence::Shared;
 use crate::pool::grow::Wanted;
 use crate::pool::help::Plea;
 use crate::pool::inner::{Failed, Inner, keep};
+use crate::pool::stats::nanoseconds;
 use crate::threads::{HUB, Owner, Threads};
 
 /// What came of a draft.
@@ -53,7 +54,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return true;
         }
         let before = self.before_growth();
+        let since = self.device.now();
         let helped = self.carry_drafts(plea, wait);
+        if let (Some(since), Some(now)) = (since, self.device.now()) {
+            let spent = nanoseconds(now.saturating_sub(since));
+            self.counters.paging_nanoseconds.add_shared(spent);
+        }
         self.end_growth(me);
         if helped && self.with_books(|books| books.reserved_bytes) > before.reserved_bytes() {
             self.note_growth(&before, Some(plea.request.size_bytes));

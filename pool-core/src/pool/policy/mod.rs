@@ -51,6 +51,14 @@
 //! | [`ahead`](Growth::ahead) (80 %, 64 MiB) | grows before it has to, at ticks and calls that are no hits | up to 64 MiB lie idle | the wait for the driver, with a thread that [keeps up](crate::Pool#method.keep_up) | always, but at an exact fit |
 //! | [`short_from_bytes`](Settings::short_from_bytes) | free memory lies together from so many bytes on, as at a limit | 0.07 to 0.3 waits an operation | half of what streams reserve (736 to 384 MiB) | several streams, memory dearer than waits |
 //!
+//! # Pages
+//!
+//! | choice | what it does | what it costs | what it saves | when to take it |
+//! | --- | --- | --- | --- | --- |
+//! | [`Pages`] | memory goes where blocks lie, and follows what falls free, without a copy | addresses for four times the memory; at the smallest limit a page moved in 30 operations (`gnn_train`) to one in 250 (`gpt2_train`) | 1.003 to 1.04 of the peak are enough where arenas need 1.016 to 1.23 | the device maps pages, and memory is dear |
+//! | [`Handles::Graded`] (default) | large handles where much is taken at once | a large one moves only whole | calls of the device at the start and in large growths | in general |
+//! | [`Handles::Smallest`] | every page moves by itself | a call for every page | nothing is pinned by a neighbour | under a tight limit |
+//!
 //! # From run to run, and pool to pool
 //!
 //! | choice | what it does | what it costs | what it saves | when to take it |
