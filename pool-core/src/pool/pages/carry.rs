@@ -126,7 +126,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Carries a draft out.
     fn carry(&self, draft: Draft<D>, wait: bool, failure: &mut Option<Failed<D>>) -> Outcome {
-        let Draft { rows, space, victims, .. } = draft;
+        let Draft { rows, space, victims, is_ahead, .. } = draft;
         if !self.see_done_or_wait(&victims, wait, failure) {
             self.with_books(|books| {
                 self.put_victims_back(books, victims);
@@ -148,7 +148,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         );
         let mut rows: Vec<Row<D>> =
             rows.into_iter().map(|pages| Row { pages, handles: Vec::new() }).collect();
-        let outcome = self.fill(&mut rows, stock, failure);
+        let outcome = self.fill(&mut rows, stock, is_ahead, failure);
         let mut mapped = Vec::new();
         let mut failed = outcome != Outcome::Done;
         for row in rows {
@@ -304,6 +304,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         rows: &mut [Row<D>],
         mut stock: Vec<Held<D>>,
+        is_ahead: bool,
         failure: &mut Option<Failed<D>>,
     ) -> Outcome {
         stock.sort_by_key(|held| held.count);
@@ -333,7 +334,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.keep_stock(stock);
         for (number, pages) in missing {
             let Some(row) = rows.get_mut(number) else { continue };
-            for count in self.sizes_of(pages) {
+            for count in self.sizes_of(pages, is_ahead) {
                 match self.create(count, failure) {
                     Some(held) => row.handles.push(held),
                     None => return Outcome::Refused,
@@ -344,12 +345,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Of what sizes new handles are.
-    pub(super) fn sizes_of(&self, pages: u32) -> Vec<u32> {
+    pub(super) fn sizes_of(&self, pages: u32, is_ahead: bool) -> Vec<u32> {
         self.with_books(|books| {
             let room_bytes = self.room_bytes(books);
+            let limit_bytes = self.most_bytes(books).filter(|_| !is_ahead);
             let paging = books.paging.as_ref();
             paging.map_or(Vec::new(), |paging| {
-                paging.sizes_for(pages, room_bytes / paging.page_bytes)
+                let limit = limit_bytes.map(|bytes| bytes / paging.page_bytes);
+                paging.sizes_for(pages, room_bytes / paging.page_bytes, limit)
             })
         })
     }

@@ -37,6 +37,8 @@ pub(super) struct Draft<D: Device> {
     pub(super) place: Option<u64>,
     /// Handles that are to serve elsewhere, by their first pages.
     pub(super) victims: Victims<D>,
+    /// Whether it is for what comes later: then few calls count for more than what handles waste.
+    pub(super) is_ahead: bool,
 }
 
 /// Handles that hold no block, and are about to be taken away from where they are.
@@ -137,7 +139,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let holes = self.holes(paging, true);
         let place = holes.places(&paging.grid, need).into_iter().next()?;
         let window = holes.window(&paging.grid, need, &place, 0);
-        Some(self.claim(books, window, None, &[]))
+        let draft = self.claim(books, window, None, &[]);
+        Some(Draft { is_ahead: true, ..draft })
     }
 
     /// How much more the limit allows, or the quota.
@@ -227,7 +230,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(paging) = &mut books.paging {
             paging.claimed.extend(window.rows.iter().cloned());
         }
-        Draft { rows: window.rows, space, place: None, victims }
+        Draft { rows: window.rows, space, place: None, victims, is_ahead: false }
     }
 
     /// Takes handles that hold no block: their addresses are bare, and claimed.

@@ -17,6 +17,10 @@ use crate::threads::{HUB, Owner};
 /// A part of the room, so large a handle is at most.
 const HANDLES_IN_ROOM: u64 = 8;
 
+/// A part of a limit, so large a handle is at most that a request gets: one that falls idle in part is no
+/// use to others, and a limit is there to be used up.
+const HANDLES_IN_LIMIT: u64 = 1024;
+
 /// A part of what is taken at once, so large a handle is at most.
 const HANDLES_IN_TAKEN: u32 = 4;
 
@@ -184,13 +188,15 @@ impl<D: Device> Paging<D> {
     }
 
     /// Of what sizes the handles are by which so many pages are taken, while there is room for some.
-    /// A handle moves only whole: so a large one is a small part of what is taken, and of the room.
-    pub(super) fn sizes_for(&self, pages: u32, room: u64) -> Vec<u32> {
+    /// A handle moves only whole: so a large one is a small part of what is taken, of the room, and of
+    /// the limit, if there is one to be kept in mind.
+    pub(super) fn sizes_for(&self, pages: u32, room: u64, limit: Option<u64>) -> Vec<u32> {
         let most = match self.handles {
             Handles::Smallest => 1,
             Handles::Graded => {
-                let of_room = u32::try_from(room / HANDLES_IN_ROOM).unwrap_or(u32::MAX);
-                (pages / HANDLES_IN_TAKEN).min(of_room)
+                let of_limit = limit.map_or(u64::MAX, |limit| limit / HANDLES_IN_LIMIT);
+                let most = of_limit.min(room / HANDLES_IN_ROOM);
+                (pages / HANDLES_IN_TAKEN).min(u32::try_from(most).unwrap_or(u32::MAX))
             }
         };
         let mut sizes = Vec::new();
