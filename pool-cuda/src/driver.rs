@@ -247,23 +247,7 @@ impl Driver {
         Ok(asked.transpose()?.map(|()| number))
     }
 
-    /// The number of the capture that a stream is in, if it is in one. As
-    /// [`stream_number`](Self::stream_number) it looks at no context.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Call`].
-    ///
-    /// # Safety
-    ///
-    /// As [`stream_number`](Self::stream_number).
-    pub unsafe fn capture_number(&self, stream: *mut c_void) -> Result<Option<u64>, CudaError> {
-        process::check()?;
-        // SAFETY: passed on to the caller.
-        unsafe { self.capture_of(RawStream(stream)) }
-    }
-
-    /// The same, of any stream.
+    /// The number of the capture that a stream is in, if it is in one. No context is looked at.
     ///
     /// # Safety
     ///

@@ -128,27 +128,25 @@ impl DevicePool {
         Ok(true)
     }
 
-    /// Whether a handle still is of the stream that it was adopted as; a captured one is. The driver may
-    /// not answer where no context is current.
+    /// Whether a handle still is of the stream that it was adopted as, and that is in no capture which
+    /// nobody announced; in an announced one it is what it was. The driver may not answer where no context
+    /// is current.
     pub(crate) fn is_still(&self, handle: StreamHandle, number: Option<u64>) -> Result<bool> {
         // SAFETY: the program names it in a call, so it is there.
-        let now = unsafe { self.driver.stream_number(handle.raw()) }?;
-        Ok(now.is_none_or(|now| number == Some(now)))
+        match unsafe { self.driver.stream_number(handle.raw()) }? {
+            Some(now) => Ok(number == Some(now)),
+            // It is captured, or streams have no numbers.
+            None => self.check_capture(handle).map(|()| true),
+        }
     }
 
     /// Refuses a stream in a capture that nobody announced. In an announced one the pool looks by itself.
     pub(crate) fn check_capture(&self, handle: StreamHandle) -> Result<()> {
-        self.check_capture_by(|| Ok(self.device().capture_id(&handle.stream())?))
-    }
-
-    /// The same of a stream that [is still](Self::is_still) what it was, at less cost.
-    pub(crate) fn check_capture_still(&self, handle: StreamHandle) -> Result<()> {
-        // SAFETY: the program names it in a call, so it is there.
-        self.check_capture_by(|| Ok(unsafe { self.driver.capture_number(handle.raw()) }?))
-    }
-
-    fn check_capture_by(&self, ask: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
-        if self.core.is_capturing() || ask()?.is_none() { Ok(()) } else { Err(Code::CAPTURE) }
+        if self.core.is_capturing() || self.device().capture_id(&handle.stream())?.is_none() {
+            Ok(())
+        } else {
+            Err(Code::CAPTURE)
+        }
     }
 
     pub(crate) fn set_limit(&self, limit_bytes: Option<u64>) -> Result<()> {

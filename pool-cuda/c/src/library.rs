@@ -187,7 +187,6 @@ impl Library {
             // Without a current context the driver may not answer.
             && matches!(seen.pool.is_still(handle, seen.number), Ok(true))
         {
-            seen.pool.check_capture_still(handle)?;
             match work(Route::Known(seen.pool, seen.stream)) {
                 // The pool has let go of it meanwhile.
                 Err(PoolError::UnknownStream(_)) => {}

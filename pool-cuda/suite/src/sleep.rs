@@ -107,7 +107,9 @@ fn contents_that_are_not_kept_are_gone_and_the_memory_works(world: &World) {
     }
     let mut more = pool.alloc::<u8>(3 * MIB, &streams[1]).unwrap();
     kernels.mark(more.on_mut(&streams[1]).unwrap(), 10, 0);
-    buffers.iter().for_each(|buffer| assert_marked(&contents(buffer, &streams[0]), 9));
+    for buffer in &buffers {
+        assert_marked(&contents(buffer, &streams[0]), 9);
+    }
     assert_marked(&contents(&more, &streams[1]), 10);
     verify(&pool);
 }

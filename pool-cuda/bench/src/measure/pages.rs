@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pool_cuda::pool_core::PoolConfig;
 use pool_cuda::pool_core::device::Device as _;
-use pool_cuda::{CudaDevice, CudaPages, CudaRange};
+use pool_cuda::{Contents, CudaDevice, CudaPages, CudaRange};
 
 use super::frees::Busy;
 use crate::Result;
@@ -27,6 +27,9 @@ const MOVED: usize = 64;
 /// starts with has been cleared long since.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What a pool has that is put to sleep.
+const SLEPT: u64 = 16 << 30;
+
 /// What stays free for others.
 const MARGIN: u64 = 4 << 30;
 
@@ -46,6 +49,8 @@ pub(super) fn figures(rig: &Rig, effort: Effort) -> Result<Vec<Figure>> {
         figures.extend(mapped(device, effort, Duration::ZERO, STEP, handle)?);
     }
     figures.extend(moved(device, effort, page)?);
+    figures.push(started(rig, start)?);
+    figures.extend(slept(rig, most.min(SLEPT))?);
     let elsewhere = rig.pool(PoolConfig::new())?.create_stream()?;
     let busy = Busy { rig, elsewhere: &elsewhere };
     for &handle in sizes.iter().rev() {
@@ -174,4 +179,60 @@ fn moved(device: &CudaDevice, effort: Effort, page: u64) -> Result<[Figure; 3]> 
         Figure::us(format!("{what}, given back and made anew at others"), &anew),
         Figure::ratio(format!("{what}, anew over moved"), &anew, &moving),
     ])
+}
+
+/// A pool that starts with so much.
+fn started(rig: &Rig, bytes: u64) -> Result<Figure> {
+    let samples = Effort::new(Duration::ZERO).samples(1, || {
+        thread::sleep(PAUSE);
+        let start = Instant::now();
+        let pool = rig.pool(PoolConfig::new().initial_bytes(bytes))?;
+        let elapsed = start.elapsed();
+        let reserved_bytes = pool.stats().reserved_bytes;
+        if reserved_bytes == bytes { Ok(elapsed) } else { Err("it starts with less".into()) }
+    })?;
+    Ok(Figure::ms(format!("a pool that starts with {}", size(bytes)), &samples))
+}
+
+/// A pool that sleeps and wakes, with and without its contents, which are looked at after.
+fn slept(rig: &Rig, bytes: u64) -> Result<Vec<Figure>> {
+    const PARTS: u8 = 16;
+    const LOOK: usize = 64 << 20;
+    let pool = rig.pool(PoolConfig::new())?;
+    let stream = pool.create_stream()?;
+    let len = usize::try_from(bytes / u64::from(PARTS))?;
+    let mut buffers = Vec::new();
+    for mark in 0..PARTS {
+        let mut buffer = pool.alloc::<u8>(len, &stream)?;
+        buffer.on_mut(&stream)?.fill_bytes(mark + 1)?;
+        buffers.push(buffer);
+    }
+    let mut figures = Vec::new();
+    for (contents, what) in [(Contents::Kept, "kept"), (Contents::Discarded, "not kept")] {
+        stream.synchronize()?;
+        let start = Instant::now();
+        // SAFETY: nothing uses the buffers before the pool wakes.
+        let gone = unsafe { pool.sleep(contents) }?;
+        let falling = Samples::new(&[start.elapsed()], 1);
+        let start = Instant::now();
+        let back = pool.wake()?;
+        let waking = Samples::new(&[start.elapsed()], 1);
+        if gone != back || gone < bytes {
+            return Err(format!("{gone} bytes went, {back} came").into());
+        }
+        let what = format!("{} of a pool, contents {what}", size(bytes));
+        figures.push(Figure::ms(format!("{what}, falling asleep"), &falling));
+        figures.push(Figure::ms(format!("{what}, waking"), &waking));
+        if contents == Contents::Kept {
+            for (buffer, mark) in buffers.iter().zip(1..) {
+                for from in (0..len).step_by(LOOK) {
+                    let part = buffer.on(&stream)?.slice(from..len.min(from + LOOK))?;
+                    if part.to_vec()?.iter().any(|&byte| byte != mark) {
+                        return Err("the contents have changed".into());
+                    }
+                }
+            }
+        }
+    }
+    Ok(figures)
 }
