@@ -147,6 +147,24 @@ fn the_smallest_limit_serves_and_one_below_the_peak_does_not() {
     assert!(text.contains("of its requests were refused"), "{text}");
 }
 
+/// Memory in pages: the bundled trace with its own streams needs at most a twentieth more than is
+/// live, in whole pages, and no two uses of the same bytes can race.
+#[test]
+fn in_pages_little_more_is_needed_than_is_live() {
+    let output = replay(&["--pages", "--find-capacity", "--json", "--pacing", "idle,lag:64"]);
+    assert!(output.status.success());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (peak, limit) = (number(&found["peak_live_bytes"]), number(&found["min_limit_bytes"]));
+    assert_eq!(found["min_limit_bytes"].as_u64().map(|bytes| bytes % (2 << 20)), Some(0));
+    assert!(peak <= limit && limit <= 1.05 * peak, "{found}");
+    assert!(number(&found["at_smallest"]["moved_pages"]) > 0.0, "{found}");
+    let output = replay(&["--pages"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["rows", "unmapped", "moved"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
 #[test]
 fn the_tables_have_every_figure() {
     let output = replay(&["--pool", "--pipeline", "--pacing", "eager"]);
