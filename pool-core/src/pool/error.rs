@@ -203,6 +203,12 @@ pub enum PoolError<E> {
     /// as it is.
     #[error("the pool is of the process that this one was forked from")]
     Forked,
+    /// The pool [sleeps](crate::Pool::sleep): its memory is the device's until it wakes.
+    #[error("the pool sleeps: its memory is the device's until it wakes")]
+    Asleep,
+    /// The pool's memory is not in [pages](super::policy::Pages).
+    #[error("the pool's memory is not in pages")]
+    NoPages,
     /// The host's heap refused memory for the pool's tables.
     #[error("the host heap refused memory for tables")]
     OutOfHostMemory,

@@ -37,6 +37,8 @@ const DUE: u32 = 1 << 2;
 const SHARED: u32 = 1 << 3;
 /// Freed blocks rest. An allocation can be a hit nevertheless.
 const COOLING: u32 = 1 << 4;
+/// All memory is the device's until the pool wakes.
+const ASLEEP: u32 = 1 << 5;
 /// Others need what was borrowed: it is given back by the calls that come.
 const PRESSED: u32 = 1 << 6;
 
@@ -242,6 +244,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.set(PRESSED, pressed);
     }
 
+    /// Whether the pool sleeps.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.is(ASLEEP)
+    }
+
+    pub(super) fn set_asleep(&self, asleep: bool) {
+        self.set(ASLEEP, asleep);
+    }
+
     pub(super) fn set_due(&self) {
         self.set(DUE, true);
     }
@@ -278,7 +289,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     pub(super) fn check_alive(&self) -> Result<(), PoolError<D::Error>> {
         check_not_left()?;
-        if self.is_poisoned() { Err(PoolError::Poisoned) } else { Ok(()) }
+        if self.is_poisoned() {
+            Err(PoolError::Poisoned)
+        } else if self.is_asleep() {
+            Err(PoolError::Asleep)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn has_fences(&self) -> bool {

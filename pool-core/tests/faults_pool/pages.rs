@@ -251,3 +251,88 @@ fn a_device_that_is_full_has_pages_move() {
     device.assert_clean();
     assert_eq!(device.balance().bytes, 8 * PAGE);
 }
+
+/// All memory goes while the addresses stay, and comes again where it was; what is done meanwhile is
+/// refused. Whichever call fails on the way, another attempt does the rest, and nothing is given back
+/// twice.
+#[test]
+fn a_pool_sleeps_and_wakes_whatever_fails() {
+    let calls = [Call::Decommit, Call::DestroyPages, Call::CreatePages, Call::Commit];
+    for (call, times) in calls.into_iter().flat_map(|call| (0..4).map(move |times| (call, times))) {
+        let bench = Bench::new(16);
+        let blocks: Vec<_> = (1..5).map(|pages| bench.allocate(pages * PAGE).unwrap()).collect();
+        bench.free(&blocks[1]);
+        let live_bytes = bench.pool.stats().live_bytes;
+        let places: Vec<_> = blocks.iter().map(|block| bench.pool.address(block)).collect();
+        bench.device.fail_next(call, times);
+        let mut saved: Vec<(u64, u64)> = Vec::new();
+        let slept = bench.pool.sleep(|_, _, offset_bytes, size_bytes| {
+            saved.push((offset_bytes, size_bytes));
+            Ok(())
+        });
+        bench.pool.verify().unwrap();
+        if slept.is_ok() {
+            assert_eq!(bench.device.balance().bytes, 0);
+            assert_eq!(bench.pool.stats().reserved_bytes, 0);
+            assert!(matches!(bench.pool.allocate_on(bench.stream, 1), Err(PoolError::Asleep)));
+            let freed = bench.pool.free_on(bench.stream, blocks[0].handle());
+            assert!(matches!(freed, Err(PoolError::Asleep)));
+        }
+        let mut restored: Vec<(u64, u64)> = Vec::new();
+        let mut attempts = 0;
+        while let Err(error) = bench.pool.wake(|_, _, offset_bytes, size_bytes| {
+            restored.push((offset_bytes, size_bytes));
+            Ok(())
+        }) {
+            bench.pool.verify().unwrap();
+            attempts += 1;
+            assert!(attempts < 10, "{error}");
+        }
+        if slept.is_ok() {
+            saved.sort_unstable();
+            restored.sort_unstable();
+            assert_eq!(saved, restored);
+            assert_eq!(saved.iter().map(|&(_, bytes)| bytes).sum::<u64>(), live_bytes);
+        }
+        bench.check();
+        assert_eq!(bench.pool.stats().live_bytes, live_bytes);
+        for (block, place) in blocks.iter().zip(places) {
+            assert_eq!(bench.pool.address(block), place);
+        }
+        bench.device.clear_faults();
+        let more = bench.allocate(10 * PAGE).unwrap();
+        bench.free(&more);
+        for block in [&blocks[0], &blocks[2], &blocks[3]] {
+            bench.free(block);
+        }
+        bench.end();
+    }
+}
+
+#[test]
+fn what_cannot_be_saved_or_restored_is_where_it_was() {
+    let bench = Bench::new(8);
+    let block = bench.allocate(4 * PAGE).unwrap();
+    let refused = |left: &mut u32| {
+        *left = left.saturating_sub(1);
+        if *left == 0 { Err(pool_core::device::Failure::Unsupported(Call::Copy)) } else { Ok(()) }
+    };
+    for first in 1..4 {
+        let mut left = first;
+        assert!(bench.pool.sleep(|_, _, _, _| refused(&mut left)).is_err());
+        bench.pool.verify().unwrap();
+        bench.pool.wake(|_, _, _, _| Ok(())).unwrap();
+        bench.check();
+        bench.pool.sleep(|_, _, _, _| Ok(())).unwrap();
+        let mut left = first;
+        assert!(bench.pool.wake(|_, _, _, _| refused(&mut left)).is_err());
+        bench.pool.verify().unwrap();
+        assert!(matches!(bench.pool.trim(0), Err(PoolError::Asleep)));
+        bench.pool.wake(|_, _, _, _| Ok(())).unwrap();
+        bench.check();
+    }
+    // A pool that ends asleep gives nothing back twice.
+    bench.pool.sleep(|_, _, _, _| Ok(())).unwrap();
+    assert!(block.size_bytes() > 0);
+    bench.end();
+}

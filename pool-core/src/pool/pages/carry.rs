@@ -29,9 +29,9 @@ enum Outcome {
 }
 
 /// A row of pages and the handles that it gets.
-struct Row<D: Device> {
-    pages: Range<u32>,
-    handles: Vec<Held<D>>,
+pub(super) struct Row<D: Device> {
+    pub(super) pages: Range<u32>,
+    pub(super) handles: Vec<Held<D>>,
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -260,7 +260,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(unmapped.is_some())
     }
 
-    fn range_at(&self, page: u32) -> Option<(Arc<D::Range>, u64)> {
+    pub(super) fn range_at(&self, page: u32) -> Option<(Arc<D::Range>, u64)> {
         self.with_books(|books| {
             let paging = books.paging.as_ref()?;
             Some((paging.range.clone(), paging.offset_of(page)))
@@ -387,7 +387,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Maps a row; false if it is not.
-    fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
+    pub(super) fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
         let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
         let pages: Vec<&D::Pages> = row.handles.iter().map(|held| &held.pages).collect();
         self.counters.commits.add_shared(1);

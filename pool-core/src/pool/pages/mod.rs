@@ -13,11 +13,13 @@
 //! | `carry` | does it, call by call, with no lock held; undoes what was done if one fails |
 //! | `keeper` | the space that keeps the addresses |
 //! | `release` | pages that go back to the device |
+//! | `sleep` | all of them, for a while |
 
 mod carry;
 mod draft;
 mod keeper;
 mod release;
+mod sleep;
 mod table;
 mod window;
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::sleep::Asleep;
 use super::window::Grid;
 use crate::device::Device;
 use crate::pool::policy::Handles;
@@ -39,6 +40,8 @@ pub(crate) struct Paging<D: Device> {
     pub(super) spare: Vec<Held<D>>,
     /// Pages that a thread is about to put memory behind, or to take it away from: bare meanwhile.
     pub(super) claimed: Vec<Range<u32>>,
+    /// Pages that have no memory while the pool sleeps, or no contents yet.
+    pub(super) asleep: Vec<Asleep>,
     /// Pages of handles that threads have in their hands.
     pub(super) in_hand: u64,
     /// Pages with memory that is of no use, since the host has no room to note it.
@@ -70,6 +73,7 @@ impl<D: Device> Paging<D> {
             mapped: BTreeMap::new(),
             spare: Vec::new(),
             claimed: Vec::new(),
+            asleep: Vec::new(),
             in_hand: 0,
             stranded: 0,
         })
@@ -87,10 +91,12 @@ impl<D: Device> Paging<D> {
         (pages + self.in_hand) * self.page_bytes
     }
 
-    /// Bytes that are free or live somewhere: with memory behind them, and noted.
+    /// Bytes that are free or live somewhere: with memory behind them, but for a sleep, and noted.
     pub(in crate::pool) fn mapped_bytes(&self) -> u64 {
         let pages: u64 = self.mapped.values().map(|held| u64::from(held.count)).sum();
-        (pages - u64::from(self.stranded)) * self.page_bytes
+        let asleep = self.asleep.iter().filter(|pages| !pages.is_mapped);
+        let asleep: u64 = asleep.map(|pages| u64::from(pages.count)).sum();
+        (pages + asleep - u64::from(self.stranded)) * self.page_bytes
     }
 
     /// Pages of handles that are behind nothing.
