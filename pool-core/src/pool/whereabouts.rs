@@ -142,6 +142,8 @@ fn filled(count: usize, value: u32) -> Result<Box<[AtomicU32]>, ConfigError> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    extern crate std;
+
     use core::sync::atomic::{AtomicBool, AtomicU64};
 
     use super::*;

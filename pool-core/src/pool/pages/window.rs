@@ -167,12 +167,14 @@ impl Holes {
                     places.push(Place { new, hole_len: hole.len(), start, number });
                 }
             };
-            add(hole.start().checked_next_multiple_of(need.align));
-            add(Some(last - last % need.align));
-            for part in hole.parts.iter().filter(|part| !part.is_bare) {
-                add(part.start.checked_next_multiple_of(need.align));
-                let start = part.end.checked_sub(need.len);
-                add(start.map(|start| start - start % need.align));
+            // Where it would lie without an alignment, and the aligned places on both sides.
+            let edges = hole.parts.iter().filter(|part| !part.is_bare);
+            let edges = edges.flat_map(|part| [Some(part.start), part.end.checked_sub(need.len)]);
+            for start in edges.chain([Some(hole.start()), Some(last)]).flatten() {
+                add(Some(start - start % need.align));
+                if need.align > 1 {
+                    add(start.checked_next_multiple_of(need.align));
+                }
             }
         }
         places.sort_unstable_by_key(|place| (place.new, place.hole_len, place.start));
