@@ -290,6 +290,50 @@ fn what_cannot_be_saved_stays() {
     world.end();
 }
 
+/// What is half awake is not given back: the next attempt restores there.
+#[test]
+fn nothing_goes_back_between_two_attempts_to_wake() {
+    let mut world = World::new(Pacing::Eager, None, 8);
+    world.churn(60);
+    let reserved = world.reserved();
+    world.pool.sleep(|_, _, _| Ok(())).unwrap();
+    let (block, stream, _) = world.live.pop().unwrap();
+    world.pool.free_on(stream, block.handle()).unwrap();
+    assert!(world.pool.wake(|_, _, _| Err(pool_core::device::Failure::Lost)).is_err());
+    world.pool.trim(0).unwrap();
+    world.pool.trim_waiting(0).unwrap();
+    world.pool.tick().unwrap();
+    assert_eq!(world.reserved(), reserved);
+    world.pool.wake(|_, _, _| Ok(())).unwrap();
+    assert_eq!(world.reserved(), reserved);
+    world.touch_all();
+    world.end();
+}
+
+#[test]
+fn two_threads_do_not_turn_at_once() {
+    let mut world = World::new(Pacing::Eager, None, 4);
+    world.churn(60);
+    let reserved = world.reserved();
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let pool = &world.pool;
+                scope.spawn(|| {
+                    let _ = pool.sleep(|_, _, _| Ok(()));
+                    let _ = pool.wake(|_, _, _| Ok(()));
+                });
+            }
+        });
+        world.pool.wake(|_, _, _| Ok(())).unwrap();
+        assert!(!world.pool.is_asleep());
+        assert_eq!(world.reserved(), reserved);
+        world.pool.verify().unwrap();
+    }
+    world.touch_all();
+    world.end();
+}
+
 #[test]
 fn a_pool_wakes_no_larger_than_its_limit() {
     let mut world = World::new(Pacing::Eager, Some(400 * MIB), 5);

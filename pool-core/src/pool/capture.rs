@@ -97,6 +97,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let mut failure = None;
         self.drain(&mut failure);
         self.flush();
+        if self.is_paged() {
+            // What a stream that is alone keeps is found in the hub only.
+            self.keep_leaving();
+            self.with_books(|books| self.bring_addresses_back(books));
+        }
         self.gather_all(&mut failure, true, Gathered::All);
         self.fence_hub(&mut failure);
         self.poll(&mut failure);

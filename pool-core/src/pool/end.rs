@@ -57,7 +57,7 @@ impl<D: Device, T: Threads> Drop for Inner<D, T> {
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Waits on the host for all work of the device so far; false if that cannot be done.
-    fn wait_for_all(&self) -> bool {
+    pub(super) fn wait_for_all(&self) -> bool {
         if !self.has_fences() {
             return true;
         }

@@ -149,7 +149,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         result
     }
 
-    pub(super) fn wait_for_work(&self, on: &On<'_, D::Stream>) -> Result<(), PoolError<D::Error>> {
+    fn wait_for_work(&self, on: &On<'_, D::Stream>) -> Result<(), PoolError<D::Error>> {
         let asker = self.resolve(on)?;
         if !self.has_fences() {
             return Ok(());

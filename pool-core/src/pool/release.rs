@@ -32,6 +32,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if released < bytes {
             released += self.release_pages(Amount::AtMost(bytes - released), false, failure);
         }
+        if released < bytes {
+            // The last of it is less than a handle: then more goes.
+            released += self.release_pages(Amount::AtLeast(bytes - released), false, failure);
+        }
         released
     }
 

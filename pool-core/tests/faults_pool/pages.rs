@@ -1,8 +1,8 @@
 //! Pages: memory that is mapped, unmapped and moved under a range.
 
 use pool_core::device::{Call, Capabilities, Device};
-use pool_core::policy::{Handles, Pages, Reuse, Settings};
-use pool_core::{Placement, Pool, PoolConfig, PoolError, StreamId};
+use pool_core::policy::{Growth, Handles, Pages, Preallocation, Reuse, Settings, Way};
+use pool_core::{GraphId, Placement, Pool, PoolConfig, PoolError, StreamId};
 use pool_mock::device::{Access, Fault, Pacing, SimConfig, SimDevice};
 
 use crate::support::{KIB, MIB};
@@ -250,4 +250,85 @@ fn a_device_that_is_full_has_pages_move() {
     pool.verify().unwrap();
     device.assert_clean();
     assert_eq!(device.balance().bytes, 8 * PAGE);
+}
+
+/// What a trim waits for is waited for by whoever has it next, also if that is another stream, which is
+/// alone by then.
+#[test]
+fn what_was_about_to_go_is_waited_for_by_the_next_stream() {
+    let mut bench = Bench::new(8);
+    let block = bench.allocate(6 * PAGE).unwrap();
+    bench.free(&block);
+    assert_eq!(bench.pool.trim(0).unwrap().released_bytes, 0, "its work has not run");
+    bench.pool.retire(bench.stream).unwrap();
+    bench.stream = bench.pool.create_stream().unwrap();
+    let next = bench.allocate(6 * PAGE).unwrap();
+    bench.check();
+    bench.free(&next);
+    bench.device.run_all();
+    bench.end();
+}
+
+/// A trim comes to its end once the work is done, and gives back what was asked.
+#[test]
+fn a_trim_is_finished_by_the_next_one() {
+    let bench = Bench::new(8);
+    let block = bench.allocate(6 * PAGE).unwrap();
+    bench.free(&block);
+    assert_eq!(bench.pool.trim(2 * PAGE).unwrap().released_bytes, 0);
+    bench.device.run_all();
+    assert_eq!(bench.pool.trim(4 * PAGE).unwrap().released_bytes, 2 * PAGE);
+    assert_eq!(bench.pool.trim(0).unwrap().released_bytes, 0, "the rest is asked for anew");
+    bench.device.run_all();
+    assert_eq!(bench.pool.trim(0).unwrap().released_bytes, 4 * PAGE);
+    bench.end();
+}
+
+/// A stream that is alone keeps its memory to itself; a capture of it gets it nevertheless.
+#[test]
+fn a_capture_gets_what_is_idle() {
+    for trims in [false, true] {
+        let bench = Bench::new(8);
+        let block = bench.allocate(6 * PAGE).unwrap();
+        bench.free(&block);
+        if trims {
+            bench.pool.trim(0).unwrap();
+        }
+        bench.device.run_all();
+        bench.device.set_pacing(Pacing::Eager);
+        let queue = bench.pool.stream(bench.stream).unwrap();
+        bench.pool.begin_capture(&queue, GraphId(1)).unwrap();
+        bench.device.begin_capture(queue).unwrap();
+        let inside = bench.allocate(5 * PAGE).unwrap();
+        bench.free(&inside);
+        let graph = bench.device.end_capture(queue).unwrap();
+        bench.pool.end_capture(&queue).unwrap();
+        bench.pool.release_graph(GraphId(1)).unwrap();
+        bench.device.drop_graph(graph).unwrap();
+        bench.device.run_all();
+        bench.end();
+    }
+}
+
+/// A pool that is not to grow does not, but has its pages move.
+#[test]
+fn a_pool_that_never_grows_moves_its_pages() {
+    let device = device();
+    let growth = Growth { order: [Way::Never; 3], ..Growth::default() };
+    let preallocation = Preallocation::Bytes(8 * PAGE);
+    let settings = Settings { growth, preallocation, limit_bytes: None, ..settings(8) };
+    let pool = Pool::new(device.clone(), settings.into()).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let bench = Bench { device, pool, stream };
+    let blocks: Vec<_> = (0..4).map(|_| bench.allocate(2 * PAGE).unwrap()).collect();
+    bench.free(&blocks[0]);
+    bench.free(&blocks[2]);
+    let large = bench.allocate(4 * PAGE).unwrap();
+    assert!(bench.allocate(PAGE).is_err());
+    assert_eq!(bench.pool.stats().reserved_bytes, 8 * PAGE);
+    for block in [&blocks[1], &blocks[3], &large] {
+        bench.free(block);
+    }
+    bench.device.run_all();
+    bench.end();
 }

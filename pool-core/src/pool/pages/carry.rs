@@ -13,6 +13,7 @@ use crate::pool::fence::Shared;
 use crate::pool::grow::Wanted;
 use crate::pool::help::Plea;
 use crate::pool::inner::{Failed, Inner, keep};
+use crate::pool::policy::Way;
 use crate::pool::stats::nanoseconds;
 use crate::threads::{HUB, Owner, Threads};
 
@@ -47,6 +48,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             plea.again = true;
             return true;
         }
+        if !self.may_grow() {
+            self.end_growth(me);
+            return false;
+        }
         if self.keep_leaving() {
             // It is free again.
             self.end_growth(me);
@@ -75,7 +80,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     fn carry_draft(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
-        for means in [Means::More, Means::New, Means::Old] {
+        let grows = self.with_books(|books| books.growth.order.contains(&Way::Overflow));
+        let means = [Means::More, Means::New, Means::Old];
+        for means in means.into_iter().filter(|&means| grows || means == Means::Old) {
             let Some(draft) = self.draft(plea, means) else { continue };
             let (space, place) = (draft.space, draft.place);
             match self.carry(draft, wait, &mut plea.failure) {

@@ -97,6 +97,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Gives a stream's space the addresses, with all the memory behind them, if nothing is in use.
     fn hand_addresses_over(&self, books: &mut Books<D>, number: Option<u32>, own: Owner) {
+        // What was about to go has to be waited for, and only the hub remembers by whom.
+        self.keep_leaving_of(books);
         let (hub, mine) = (self.shared.use_of(HUB), self.shared.use_of(own));
         if hub.used_bytes > 0 || mine.owned_bytes > 0 {
             return;

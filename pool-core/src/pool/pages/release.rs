@@ -63,8 +63,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             released_bytes += bytes;
         }
+        // What is behind live addresses, and what was, is for the pool to wake with.
+        if self.is_asleep() {
+            return released_bytes;
+        }
         released_bytes += self.release_awaited(amount.less(released_bytes), wait, failure);
         let victims = self.with_books(|books| {
+            if self.is_asleep() {
+                return None;
+            }
             let mut candidates = self.idle_handles(books);
             let paging = books.paging.as_ref()?;
             let mut left = amount.less(released_bytes).less(paging.leaving_bytes());
@@ -140,14 +147,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Lets everybody have again what was about to go back; false if there is nothing.
-    pub(super) fn keep_leaving(&self) -> bool {
-        let leaving = self.take_leaving();
+    pub(in crate::pool) fn keep_leaving(&self) -> bool {
+        self.with_books(|books| self.keep_leaving_of(books))
+    }
+
+    /// The same with the books at hand.
+    pub(super) fn keep_leaving_of(&self, books: &mut Books<D>) -> bool {
+        let leaving =
+            books.paging.as_mut().map_or(Vec::new(), |it| core::mem::take(&mut it.leaving));
         let any = !leaving.is_empty();
-        self.with_books(|books| {
-            for Leaving { victims, .. } in leaving {
-                self.put_victims_back(books, victims);
-            }
-        });
+        for Leaving { victims, fences } in leaving {
+            self.put_victims_back(books, victims);
+            books.garbage.extend(fences);
+        }
         any
     }
 

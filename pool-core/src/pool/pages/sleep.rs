@@ -10,7 +10,6 @@ use crate::pool::Pool;
 use crate::pool::books::Books;
 use crate::pool::error::{DeviceError, PoolError};
 use crate::pool::inner::{Failed, Inner, keep};
-use crate::pool::stream::On;
 use crate::range::PartKind;
 use crate::sync::{nap, pause};
 use crate::threads::Threads;
@@ -149,16 +148,32 @@ fn failed_in<E>(call: Call) -> impl FnOnce(Failure<E>) -> PoolError<E> {
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Does something while no other thread gets pages.
+    /// Does something while no other thread gets pages, or does the like.
     fn alone_with_pages<R>(
         &self,
         work: impl FnOnce() -> Result<R, PoolError<D::Error>>,
     ) -> Result<R, PoolError<D::Error>> {
         let me = T::thread_number();
         while self.await_growth(me) {}
-        let result = work();
+        // The wait may have been in vain.
+        let is_alone = self.with_books(|books| {
+            let was = books.paging.as_mut().map(|it| core::mem::replace(&mut it.is_turning, true));
+            was == Some(false)
+        });
+        let result = if is_alone { work() } else { Err(PoolError::Busy) };
+        if is_alone {
+            self.with_books(|books| {
+                books.paging.iter_mut().for_each(|paging| paging.is_turning = false);
+            });
+        }
         self.end_growth(me);
         result
+    }
+
+    /// Refuses during a capture.
+    fn check_no_capture(&self) -> Result<(), PoolError<D::Error>> {
+        let graph = self.with_books(|books| books.captures.first().map(|capture| capture.graph));
+        graph.map_or(Ok(()), |graph| Err(PoolError::Captured(graph)))
     }
 
     /// Takes all handles in hand, with no capture under way, once nobody else has one.
@@ -169,7 +184,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 if let Some(graph) = books.captures.first().map(|capture| capture.graph) {
                     return Some(Err(PoolError::Captured(graph)));
                 }
-                let paging = books.paging.as_mut().filter(|paging| !paging.is_busy())?;
+                let is_free =
+                    |paging: &&mut Paging<D>| !paging.is_busy() && paging.leaving.is_empty();
+                let paging = books.paging.as_mut().filter(is_free)?;
                 let mapped = core::mem::take(&mut paging.mapped);
                 paging.in_hand += mapped.values().map(|held| u64::from(held.count)).sum::<u64>();
                 Some(Ok(mapped.into_iter().collect()))
@@ -203,8 +220,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Err(error)
         };
         // What is queued is behind everything that was given out until now.
-        if let Err(error) = self.wait_for_work(&On::Nothing) {
-            return awake(error);
+        if !self.wait_for_all() {
+            return awake(self.check_no_capture().err().unwrap_or(PoolError::Busy));
         }
         let handles = match self.take_all_pages() {
             Ok(handles) => handles,
@@ -235,10 +252,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
                         keep(&mut failure, failed);
                     }
                     self.put_pages_back([(page, held)].into_iter().chain(handles));
-                    let nothing_went =
-                        !was_asleep && self.with_books(|books| asleep_pages(books) == 0);
-                    self.set_asleep(!nothing_went);
-                    return Err(failure.map_or(PoolError::Busy, PoolError::from));
+                    if !was_asleep && self.with_books(|books| asleep_pages(books) == 0) {
+                        self.be_awake();
+                    }
+                    let refused = || self.check_no_capture().err().unwrap_or(PoolError::Busy);
+                    return Err(failure.map_or_else(refused, PoolError::from));
                 }
             }
         }
@@ -309,6 +327,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         mut restore: impl FnMut(&D::Range, u64, u64) -> Result<(), Failure<D::Error>>,
     ) -> Result<u64, PoolError<D::Error>> {
+        self.check_no_capture()?;
+        if !self.is_asleep() {
+            // Another call was first.
+            return Ok(0);
+        }
+        // They would be in the way of a limit.
+        self.give_spare_back();
         let mut woken_bytes = 0;
         while let Some((range, row)) = self.with_books(next_row) {
             let mut failure = None;
@@ -330,13 +355,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for row in contents {
             restore(&range, row.start, row.end - row.start).map_err(failed_in(Call::Copy))?;
         }
+        self.be_awake();
+        Ok(woken_bytes)
+    }
+
+    /// Ends the sleep, when nothing is gone any more.
+    fn be_awake(&self) {
         self.with_books(|books| {
             if let Some(paging) = &mut books.paging {
                 paging.asleep = Asleep::default();
             }
         });
         self.set_asleep(false);
-        Ok(woken_bytes)
     }
 
     /// Puts new handles where a row of them was: their bytes. None if there are none: then all is as it

@@ -61,6 +61,8 @@ pub(crate) struct Paging<D: Device> {
     pub(super) stranded: u32,
     /// What a pool that sleeps remembers.
     pub(super) asleep: Asleep,
+    /// Whether a call puts the pool to sleep, or wakes it.
+    pub(super) is_turning: bool,
 }
 
 impl<D: Device> Paging<D> {
@@ -92,6 +94,7 @@ impl<D: Device> Paging<D> {
             leaving: Vec::new(),
             stranded: 0,
             asleep: Asleep::default(),
+            is_turning: false,
         })
     }
 
