@@ -5,7 +5,8 @@ use core::panic::AssertUnwindSafe;
 use core::ptr;
 use std::panic::catch_unwind;
 
-use pool_core::{GraphId, On};
+use pool_core::device::Device as _;
+use pool_core::{GraphId, On, PoolError};
 use pool_cuda::CudaStream;
 
 use crate::code::{Code, Result};
@@ -127,6 +128,12 @@ fn free(handle: StreamHandle, address: u64) -> Result<()> {
         let of = route.pool();
         let is_own = ptr::eq(of, pool);
         let raw = if is_own { handle.stream() } else { handle.stream_of(of.device()) };
+        // The block's pool knows of no capture of another device's.
+        if !is_own
+            && of.device().capture_id(&handle.stream()).is_ok_and(|capture| capture.is_some())
+        {
+            return Err(PoolError::UnannouncedCapture { capture_id: 0 });
+        }
         let on = match route {
             Route::Known(_, stream) if is_own => On::Stream(stream),
             _ => On::Raw(&raw),

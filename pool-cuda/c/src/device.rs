@@ -76,9 +76,16 @@ impl DevicePool {
         let number = self.number_of(handle)?;
         let known = self.streams().get(&handle).copied();
         if let Some(known) = known {
-            // Of a captured one nothing is known: it is what it was.
-            if number.is_none_or(|number| known.number == Some(number)) {
-                return Ok(known);
+            match (known.number, number) {
+                (Some(before), Some(now)) if before != now => {}
+                // It was captured when it was first seen; its number counts from now on.
+                (None, Some(_)) => {
+                    let known = Known { number, ..known };
+                    self.streams().insert(handle, known);
+                    return Ok(known);
+                }
+                // Of a captured one nothing is known: it is what it was.
+                _ => return Ok(known),
             }
             match self.core.forget_stream(known.stream) {
                 // Another thread noticed it, too.

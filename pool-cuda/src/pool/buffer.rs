@@ -304,7 +304,8 @@ impl<T> PoolBuffer<T> {
     }
 
     /// Makes the elements ready for another process, which maps them by
-    /// [`import_bytes`](crate::CudaDevice::import_bytes): while this buffer lives they are the same.
+    /// [`import_bytes`](crate::CudaDevice::import_bytes): while this buffer lives, and its pool does not
+    /// [sleep](super::CudaPool::sleep), they are the same.
     /// After that, what the other process sees is whatever has the pages. What orders the work of the
     /// two processes is theirs.
     ///

@@ -8,6 +8,8 @@ use std::sync::PoisonError;
 use pool_core::device::{Device as _, Failure};
 
 use super::CudaPool;
+#[cfg(doc)]
+use super::PoolBuffer;
 use super::error::Error;
 use crate::device::{CudaDevice, CudaStream};
 use crate::error::CudaError;
@@ -58,10 +60,11 @@ impl Kept {
     ) -> Result<(), CudaError> {
         let mut start = core::ptr::null_mut();
         let driver = self.device.driver();
-        self.device.within(|| {
+        let allocate = || {
             // SAFETY: the pointer is to a local.
             unsafe { driver.functions.allocate_host(&raw mut start, bytes, HOST_PORTABLE) }
-        })?;
+        };
+        self.device.within(|| driver.relaxed(allocate))?;
         let missing = CudaError::Call { call: "cuMemHostAlloc", code: 2 };
         let start = NonNull::new(start).ok_or(missing)?;
         self.rows.insert(offset_bytes, Row { start, bytes });
@@ -81,8 +84,11 @@ impl Kept {
         stream: &CudaStream,
         address: u64,
         offset_bytes: u64,
+        bytes: usize,
     ) -> Result<(), CudaError> {
-        let Some(row) = self.rows.get(&offset_bytes) else { return Ok(()) };
+        let Some(row) = self.rows.get(&offset_bytes).filter(|row| row.bytes == bytes) else {
+            return Ok(());
+        };
         // SAFETY: as above.
         unsafe { self.device.copy_from_host(stream, row.start.as_ptr(), address, row.bytes) }?;
         self.device.synchronize_stream(stream)
@@ -96,9 +102,10 @@ impl Drop for Kept {
         }
         for row in self.rows.values() {
             let driver = self.device.driver();
-            // SAFETY: it was allocated so, and nothing uses it any more. Nobody is left to tell of a failure.
-            let _ =
-                self.device.within(|| unsafe { driver.functions.free_host(row.start.as_ptr()) });
+            // SAFETY: it was allocated so, and nothing uses it any more.
+            let free = || unsafe { driver.functions.free_host(row.start.as_ptr()) };
+            // Nobody is left to tell of a failure.
+            let _ = self.device.within(|| driver.relaxed(free));
         }
     }
 }
@@ -111,14 +118,16 @@ impl CudaPool {
     ///
     /// # Errors
     ///
-    /// [`Error::Pool`]: the pool is not in pages, a stream is captured, the host has no memory for the
+    /// [`Error::Driver`] if no stream can be made for the copies; [`Error::Pool`]: the pool is not in pages, a stream is captured, the host has no memory for the
     /// contents, or the driver refuses. The pool is awake then, unless some of the memory has gone:
     /// [`wake`](Self::wake) brings it back.
     ///
     /// # Safety
     ///
     /// From the call until the pool has woken nothing uses its memory: no work is queued that does, also
-    /// through guards that were made before, and no graph that does is launched.
+    /// through guards that were made before, no graph that does is launched, and no buffer is being
+    /// [shared](PoolBuffer::share). What another process has of a buffer that was shared is not of it any
+    /// more once the pool has woken, and its memory is not the device's before that process lets go.
     ///
     /// # Example
     ///
@@ -168,7 +177,7 @@ impl CudaPool {
     ///
     /// # Errors
     ///
-    /// [`Error::Pool`]: the driver has not enough memory, a limit does not allow it, a stream is captured,
+    /// [`Error::Driver`] as above; [`Error::Pool`]: the driver has not enough memory, a limit does not allow it, a stream is captured,
     /// or a copy failed. The pool sleeps on with what it has got, and keeps the contents; the next call
     /// goes on.
     ///
@@ -179,12 +188,16 @@ impl CudaPool {
         process::check()?;
         let core = &self.parts.core;
         let mut kept = self.parts.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if !core.is_asleep() {
+            return Ok(0);
+        }
         let copies = Copies::new(core.device())?;
-        let woken = core.wake(|range, offset_bytes, _| {
+        let woken = core.wake(|range, offset_bytes, size_bytes| {
             let Some(kept) = &*kept else { return Ok(()) };
+            let bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
             let address = range.address() + offset_bytes;
             // SAFETY: the pool shows what it has again, which nothing uses yet.
-            unsafe { kept.restore(&copies.stream, address, offset_bytes) }?;
+            unsafe { kept.restore(&copies.stream, address, offset_bytes, bytes) }?;
             Ok(())
         });
         if !core.is_asleep() {

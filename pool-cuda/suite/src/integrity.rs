@@ -8,8 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use pool_core::PoolError;
-use pool_core::policy::Pages;
-use pool_cuda::{CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
+use pool_cuda::{ArenaSource, CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
 
 use crate::kernels::Kernels;
 use crate::run::Test;
@@ -43,8 +42,8 @@ pub struct Parameters {
     /// Whether the pool grows and gives memory back meanwhile. If not, it has all from the start, so
     /// that work which comes too late finds memory of others, and not none.
     pub gives_back: bool,
-    /// Whether memory is in pages, which move to where they are needed.
-    pub in_pages: bool,
+    /// Where memory comes from: in pages, unless this says otherwise.
+    pub source: ArenaSource,
 }
 
 /// What was seen.
@@ -78,7 +77,7 @@ impl Parameters {
                 longest_spins: 1_000,
                 seed: 1,
                 gives_back: true,
-                in_pages: false,
+                source: ArenaSource::Automatic,
             };
         }
         let scale = std::env::var("POOL_CUDA_SCALE").ok().and_then(|scale| scale.parse().ok());
@@ -92,7 +91,7 @@ impl Parameters {
             longest_spins: 100_000,
             seed: 1,
             gives_back: true,
-            in_pages: false,
+            source: ArenaSource::Automatic,
         }
     }
 
@@ -101,7 +100,7 @@ impl Parameters {
     pub fn moving(is_simulated: bool) -> Self {
         let usual = Self::usual(is_simulated);
         let (smallest_bytes, largest_bytes) = (512 << 10, 16 << 20);
-        let (gives_back, in_pages) = (false, true);
+        let gives_back = false;
         let (allocations, streams, limit_bytes) = if is_simulated {
             (usual.allocations / 5, usual.streams, 60 << 20)
         } else {
@@ -114,7 +113,6 @@ impl Parameters {
             largest_bytes,
             limit_bytes,
             gives_back,
-            in_pages,
             ..usual
         }
     }
@@ -144,9 +142,8 @@ struct Run<'r> {
 /// If a call fails for another reason than that memory is short.
 #[must_use]
 pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
-    let device = CudaDevice::open_on(driver, 0).unwrap();
-    let config = if parameters.in_pages { config().pages(Pages::new()) } else { config() };
-    let settings = config.limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
+    let device = CudaDevice::open_on(driver, 0).unwrap().with_source(parameters.source).unwrap();
+    let settings = config().limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
     let at_start = if parameters.gives_back { 0 } else { parameters.limit_bytes };
     let settings = settings.initial_bytes(at_start);
     let pool = CudaPool::new(device, settings).unwrap();
@@ -304,8 +301,11 @@ fn without_fences_bytes_are_touched(world: &World) {
         (c"cuEventSynchronize", event),
     ]);
     let is_simulated = world.simulated().is_some();
-    let usual = Parameters { gives_back: false, ..Parameters::usual(is_simulated) };
-    for parameters in [usual, Parameters::moving(is_simulated)] {
+    // A real device does not survive uses of what is not mapped any more.
+    let source = ArenaSource::DriverPool;
+    let usual = Parameters { gives_back: false, source, ..Parameters::usual(is_simulated) };
+    let moving = is_simulated.then(|| Parameters::moving(is_simulated));
+    for parameters in [usual].into_iter().chain(moving) {
         let allocations = parameters.allocations / 10;
         let figures = run(driver, &Parameters { allocations, ..parameters });
         let violations = world.take_violations();
