@@ -27,6 +27,10 @@ const STEP: u32 = 4;
 const GRANULES_TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 10 };
 const TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
+/// The most tables of a length of regions, in powers of two: else those of a range of hundreds of GiB
+/// would take tens of megabytes and milliseconds before the first of them is made.
+const MOST_TABLES: u32 = 17;
+
 /// The starts of all live blocks outside spans.
 pub(crate) struct Starts {
     /// From the longest regions to the shortest.
@@ -107,6 +111,8 @@ impl Starts {
 
 impl Regions {
     fn new(capacity: u64, bits: u32, table_bits: u32) -> Result<Self, NoTable> {
+        let regions_bits = (capacity >> bits).checked_ilog2().map_or(0, |bits| bits + 1);
+        let table_bits = table_bits.max(regions_bits.saturating_sub(MOST_TABLES));
         let tables = cells(capacity.div_ceil(1 << (bits + table_bits)))?;
         Ok(Self { bits, table_bits, tables })
     }

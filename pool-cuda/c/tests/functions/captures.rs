@@ -41,6 +41,54 @@ fn a_capture_that_nobody_announced_is_refused_and_stays_whole() {
     }
 }
 
+/// A stream that the library meets while it is captured is the same afterwards.
+#[test]
+fn a_stream_that_was_first_seen_in_a_capture_is_itself_afterwards() {
+    let bed = Bed::new();
+    let (known, stream) = (bed.stream(), bed.stream());
+    free(malloc(MIB, known), known);
+    begin(stream, GLOBAL);
+    // SAFETY: the stream is there.
+    unsafe { assert_eq!(poolBeginCapture(stream, 7), SUCCESS) };
+    let block = malloc(MIB, stream);
+    free(block, stream);
+    end(stream);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(poolEndCapture(stream), SUCCESS);
+        assert_eq!(poolReleaseGraph(0, 7), SUCCESS);
+    }
+    for _ in 0..3 {
+        free(malloc(3 * MIB, stream), stream);
+        free(malloc(MIB, known), known);
+    }
+    bed.go();
+}
+
+/// A block of one device that is freed on a captured stream of another: refused, and the capture stays
+/// whole.
+#[test]
+fn a_block_of_another_device_is_not_freed_in_a_capture() {
+    let mut bed = Bed::new();
+    let stream = bed.stream();
+    bed.enter(1);
+    let other = bed.stream();
+    let block = malloc(MIB, stream);
+    free(malloc(MIB, other), other);
+    // SAFETY: the stream is there.
+    unsafe { assert_eq!(poolBeginCapture(other, 7), SUCCESS) };
+    begin(other, GLOBAL);
+    assert_eq!(try_free(block, other), CAPTURE);
+    end(other);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(poolEndCapture(other), SUCCESS);
+        assert_eq!(poolReleaseGraph(1, 7), SUCCESS);
+    }
+    free(block, other);
+    bed.go();
+}
+
 #[test]
 fn what_is_allocated_in_an_announced_capture_is_the_graphs_until_that_is_released() {
     let bed = Bed::new();
