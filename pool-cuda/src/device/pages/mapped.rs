@@ -17,6 +17,12 @@ use crate::sys::{AccessDescription, RawAddress, RawDevice, RawPages};
 /// What the driver says of addresses that are not what a call wants.
 const INVALID_VALUE: i32 = 1;
 
+/// What it says of one of two calls that open the same to one device at once.
+const ALREADY_MAPPED: i32 = 208;
+
+/// How often such a call is made again.
+const MOST_TURNS: u32 = 1000;
+
 /// All that is mapped.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
@@ -252,7 +258,19 @@ impl Paging {
         bytes: usize,
         access: &[AccessDescription],
     ) -> Result<(), CudaError> {
-        // SAFETY: the pointer is to so many descriptions of the driver's layout.
-        unsafe { self.functions.set_access(address, bytes, access.as_ptr(), access.len()) }
+        let mut turns = 0;
+        loop {
+            // SAFETY: the pointer is to so many descriptions of the driver's layout.
+            let opened =
+                unsafe { self.functions.set_access(address, bytes, access.as_ptr(), access.len()) };
+            match &opened {
+                // Another thread is at it: seen on an H200 while a peer was let in.
+                Err(error) if error.code() == Some(ALREADY_MAPPED) && turns < MOST_TURNS => {
+                    turns += 1;
+                    std::thread::yield_now();
+                }
+                _ => return opened,
+            }
+        }
     }
 }
