@@ -310,6 +310,32 @@ fn nothing_goes_back_between_two_attempts_to_wake() {
     world.end();
 }
 
+/// Who waits for a call in vain, since it is made from within that one, is refused.
+#[test]
+fn a_pool_does_not_turn_from_within() {
+    let mut world = World::new(Pacing::Eager, None, 6);
+    world.churn(40);
+    let reserved = world.reserved();
+    let busy = |refused: Result<u64, _>| matches!(refused, Err(PoolError::Busy));
+    let pool = &world.pool;
+    let mut rows = 0;
+    pool.sleep(|_, _, _| {
+        rows += 1;
+        assert!(busy(pool.wake(|_, _, _| Ok(()))) && busy(pool.sleep(|_, _, _| Ok(()))));
+        Ok(())
+    })
+    .unwrap();
+    pool.wake(|_, _, _| {
+        rows -= 1;
+        assert!(busy(pool.sleep(|_, _, _| Ok(()))) && busy(pool.wake(|_, _, _| Ok(()))));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((rows, world.reserved(), world.pool.is_asleep()), (0, reserved, false));
+    world.touch_all();
+    world.end();
+}
+
 #[test]
 fn two_threads_do_not_turn_at_once() {
     let mut world = World::new(Pacing::Eager, None, 4);

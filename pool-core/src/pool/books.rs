@@ -243,6 +243,11 @@ impl<D: Device> Books<D> {
         !self.captures.is_empty()
     }
 
+    /// The graph of a capture that is under way.
+    pub(crate) fn open_capture(&self) -> Option<GraphId> {
+        self.captures.first().map(|capture| capture.graph)
+    }
+
     /// Holds a space for somebody.
     pub(crate) fn set_holder(&mut self, space: Owner, holder: Holder) {
         if let Some(place) = self.spaces.get_mut(space.0 as usize) {

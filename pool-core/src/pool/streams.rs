@@ -190,7 +190,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(Vec::new());
         }
         if is_gone {
-            let capture = || self.with_books(|books| books.captures.first().map(|open| open.graph));
+            let capture = || self.with_books(|books| books.open_capture());
             let refused = || capture().map_or(PoolError::UnknownStream(id), PoolError::Captured);
             return self.record_all()?.ok_or_else(refused);
         }

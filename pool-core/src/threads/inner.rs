@@ -247,7 +247,7 @@ impl<T: Threads> Inner<T> {
     /// Empties every cache, whoever's it is, and the depot.
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
-        steal_all(&stocks, T::uneven_fences(), |blocks| self.return_all(blocks.into_iter()));
+        steal_all(&stocks, |blocks| self.return_all(blocks.into_iter()));
         if !FORGETS_DEPOT.is_out() {
             self.drain_depot();
         }

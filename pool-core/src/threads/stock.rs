@@ -220,11 +220,8 @@ impl Stock {
 }
 
 /// Takes all blocks out of stocks, for a flush by anyone, and passes them on by bins.
-pub(crate) fn steal_all(
-    stocks: &[Arc<Stock>],
-    fences: Option<UnevenFences>,
-    mut pass_on: impl FnMut(Blocks),
-) {
+pub(crate) fn steal_all(stocks: &[Arc<Stock>], mut pass_on: impl FnMut(Blocks)) {
+    let fences = stocks.iter().find_map(|stock| stock.fences);
     for some in stocks.chunks(MOST_AT_ONCE) {
         let begun: ArrayVec<u64, MOST_AT_ONCE> =
             some.iter().map(|stock| stock.begin_steal()).collect();

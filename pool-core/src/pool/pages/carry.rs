@@ -31,9 +31,9 @@ enum Outcome {
 }
 
 /// A row of pages and the handles that it gets.
-struct Row<D: Device> {
-    pages: Range<u32>,
-    handles: Vec<Held<D>>,
+pub(super) struct Row<D: Device> {
+    pub(super) pages: Range<u32>,
+    pub(super) handles: Vec<Held<D>>,
 }
 
 impl<D: Device, T: Threads> Inner<D, T> {
@@ -116,8 +116,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.with_books(|books| books.paging.as_ref().map_or(0, Paging::spare_pages))
     }
 
-    /// Gives handles that are behind nothing back to the device, but for so many pages.
-    fn release_spare(&self, keep_pages: u64, failure: &mut Option<Failed<D>>) {
+    /// Gives handles that are behind nothing back to the device, but for so many pages: the bytes that
+    /// went.
+    pub(super) fn release_spare(&self, keep_pages: u64, failure: &mut Option<Failed<D>>) -> u64 {
+        let mut released_bytes = 0;
         while let Some(held) = self.with_books(|books| {
             let paging = books.paging.as_mut()?;
             let is_more = paging.spare_pages() > keep_pages;
@@ -125,10 +127,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             paging.in_hand += u64::from(held.count);
             Some(held)
         }) {
+            let bytes = self.bytes_of(&held);
             if !self.destroy(held, failure) {
                 break;
             }
+            released_bytes += bytes;
         }
+        released_bytes
     }
 
     /// Carries a draft out.
@@ -176,7 +181,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Whether the work on victims is done, as seen by the host, which waits for it if it may.
-    pub(super) fn see_done_or_wait(
+    fn see_done_or_wait(
         &self,
         victims: &Victims<D>,
         wait: bool,
@@ -352,7 +357,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Of what sizes new handles are.
-    pub(super) fn sizes_of(&self, pages: u32, is_ahead: bool) -> Vec<u32> {
+    fn sizes_of(&self, pages: u32, is_ahead: bool) -> Vec<u32> {
         self.with_books(|books| {
             let room_bytes = self.room_bytes(books);
             let limit_bytes = self.most_bytes(books).filter(|_| !is_ahead);
@@ -428,7 +433,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Maps a row; false if it is not.
-    fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
+    pub(super) fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
         let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
         let pages: Vec<&D::Pages> = row.handles.iter().map(|held| &held.pages).collect();
         self.counters.commits.add_shared(1);

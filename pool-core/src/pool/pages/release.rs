@@ -107,17 +107,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Gives back what was only waited for; what is more than the amount stays.
     fn release_awaited(&self, amount: Amount, wait: bool, failure: &mut Option<Failed<D>>) -> u64 {
         let (mut released_bytes, mut left) = (0, amount);
-        for Leaving { victims, fences } in self.take_leaving() {
-            let (goes, stays) = self.with_books(|books| {
+        for Leaving { victims, fences } in self.with_books(Books::take_leaving) {
+            let goes = self.with_books(|books| {
                 let page_bytes = books.paging.as_ref().map_or(0, Paging::page_bytes);
-                victims.divide(|held| {
+                let (goes, stays) = victims.divide(|held| {
                     let bytes = u64::from(held.count) * page_bytes;
                     let goes = left.takes(bytes);
                     left = if goes { left.less(bytes) } else { left };
                     goes
-                })
+                });
+                self.put_victims_back(books, stays);
+                goes
             });
-            self.with_books(|books| self.put_victims_back(books, stays));
+            if goes.handles.is_empty() {
+                continue;
+            }
             if self.are_done(&fences, wait, failure) {
                 released_bytes += self.release_victims(goes, failure);
             } else {
@@ -140,12 +144,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         released_bytes
     }
 
-    fn take_leaving(&self) -> Vec<Leaving<D>> {
-        self.with_books(|books| {
-            books.paging.as_mut().map_or(Vec::new(), |paging| core::mem::take(&mut paging.leaving))
-        })
-    }
-
     /// Lets everybody have again what was about to go back; false if there is nothing.
     pub(in crate::pool) fn keep_leaving(&self) -> bool {
         self.with_books(|books| self.keep_leaving_of(books))
@@ -153,8 +151,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// The same with the books at hand.
     pub(super) fn keep_leaving_of(&self, books: &mut Books<D>) -> bool {
-        let leaving =
-            books.paging.as_mut().map_or(Vec::new(), |it| core::mem::take(&mut it.leaving));
+        let leaving = books.take_leaving();
         let any = !leaving.is_empty();
         for Leaving { victims, fences } in leaving {
             self.put_victims_back(books, victims);
@@ -226,6 +223,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         // It cannot be named again, whatever the device says.
         let _ = self.call(Call::DestroyPages, |device| device.destroy_pages(held.pages));
         self.unreserve(bytes);
+    }
+}
+
+impl<D: Device> Books<D> {
+    fn take_leaving(&mut self) -> Vec<Leaving<D>> {
+        self.paging.as_mut().map_or(Vec::new(), |paging| core::mem::take(&mut paging.leaving))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A pool that sleeps: its memory is the device's again, while its addresses and blocks stay.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::carry::Row;
 use super::table::{Held, Paging};
 use crate::device::{Call, Device, Failure};
 use crate::pool::Pool;
@@ -172,8 +172,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Refuses during a capture.
     fn check_no_capture(&self) -> Result<(), PoolError<D::Error>> {
-        let graph = self.with_books(|books| books.captures.first().map(|capture| capture.graph));
+        let graph = self.with_books(|books| books.open_capture());
         graph.map_or(Ok(()), |graph| Err(PoolError::Captured(graph)))
+    }
+
+    /// Why something was refused for which no call of the device failed.
+    fn refusal(&self, otherwise: PoolError<D::Error>) -> PoolError<D::Error> {
+        self.check_no_capture().err().unwrap_or(otherwise)
     }
 
     /// Takes all handles in hand, with no capture under way, once nobody else has one.
@@ -181,7 +186,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for looks in 0..MOST_LOOKS {
             self.keep_leaving();
             let taken = self.with_books(|books| {
-                if let Some(graph) = books.captures.first().map(|capture| capture.graph) {
+                if let Some(graph) = books.open_capture() {
                     return Some(Err(PoolError::Captured(graph)));
                 }
                 let is_free =
@@ -221,7 +226,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         };
         // What is queued is behind everything that was given out until now.
         if !self.wait_for_all() {
-            return awake(self.check_no_capture().err().unwrap_or(PoolError::Busy));
+            return awake(self.refusal(PoolError::Busy));
         }
         let handles = match self.take_all_pages() {
             Ok(handles) => handles,
@@ -231,8 +236,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.put_pages_back(handles);
             return awake(error);
         }
-        let spare_bytes = self.give_spare_back();
-        let mut released_bytes = spare_bytes;
+        let mut released_bytes = self.release_spare(0, &mut None);
         let mut handles = handles.into_iter();
         while let Some((page, held)) = handles.next() {
             let mut failure = None;
@@ -255,24 +259,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     if !was_asleep && self.with_books(|books| asleep_pages(books) == 0) {
                         self.be_awake();
                     }
-                    let refused = || self.check_no_capture().err().unwrap_or(PoolError::Busy);
+                    let refused = || self.refusal(PoolError::Busy);
                     return Err(failure.map_or_else(refused, PoolError::from));
                 }
             }
         }
         Ok(released_bytes)
-    }
-
-    /// Gives handles that are behind nothing back; the bytes that went.
-    fn give_spare_back(&self) -> u64 {
-        let spare =
-            self.with_books(|books| books.paging.as_mut().map_or(Vec::new(), Paging::take_spare));
-        let mut failure = None;
-        let each = spare.into_iter().map(|held| {
-            let bytes = self.bytes_of(&held);
-            if self.destroy(held, &mut failure) { bytes } else { 0 }
-        });
-        each.sum()
     }
 
     /// Shows what is live to whoever saves it, and remembers what that was.
@@ -333,15 +325,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(0);
         }
         // They would be in the way of a limit.
-        self.give_spare_back();
+        self.release_spare(0, &mut None);
         let mut woken_bytes = 0;
-        while let Some((range, row)) = self.with_books(next_row) {
+        while let Some(row) = self.with_books(next_row) {
             let mut failure = None;
-            let Some(bytes) = self.map_anew(&range, &row, &mut failure) else {
-                let graph =
-                    |books: &mut Books<D>| books.captures.first().map(|capture| capture.graph);
-                let refused =
-                    || self.with_books(graph).map_or(PoolError::Limit, PoolError::Captured);
+            let Some(bytes) = self.map_anew(&row, &mut failure) else {
+                let refused = || self.refusal(PoolError::Limit);
                 return Err(failure.map_or_else(refused, PoolError::from));
             };
             woken_bytes += bytes;
@@ -371,54 +360,30 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Puts new handles where a row of them was: their bytes. None if there are none: then all is as it
     /// was.
-    fn map_anew(
-        &self,
-        range: &Arc<D::Range>,
-        row: &[(u32, u32)],
-        failure: &mut Option<Failed<D>>,
-    ) -> Option<u64> {
-        let mut handles = Vec::new();
-        for &(page, count) in row {
-            let Some(held) = self.create(count, failure) else {
-                self.destroy_all(handles);
-                return None;
-            };
-            handles.push((page, held));
-        }
-        let (first, _) = *row.first()?;
-        let offset_bytes =
-            self.with_books(|books| Some(books.paging.as_ref()?.offset_of(first)))?;
-        let pages: Vec<&D::Pages> = handles.iter().map(|(_, held)| &held.pages).collect();
-        self.counters.commits.add_shared(1);
-        let mapped =
-            self.call_growing(Call::Commit, |device| device.commit(range, offset_bytes, &pages));
-        match mapped {
-            Ok(Some(())) => {
-                let bytes = handles.iter().map(|(_, held)| self.bytes_of(held)).sum();
-                self.with_books(|books| {
-                    let Some(paging) = &mut books.paging else { return };
-                    let asleep = &mut paging.asleep.handles;
-                    asleep.truncate(asleep.len() - row.len());
-                    for (page, held) in handles {
-                        paging.enter(page, held);
-                    }
-                });
-                Some(bytes)
-            }
-            refused => {
-                if let Err(failed) = refused {
-                    keep(failure, failed);
-                }
-                self.destroy_all(handles);
-                None
+    fn map_anew(&self, row: &[(u32, u32)], failure: &mut Option<Failed<D>>) -> Option<u64> {
+        let (&(first, _), &(last, count)) = (row.first()?, row.last()?);
+        let mut anew = Row { pages: first..last + count, handles: Vec::new() };
+        for &(_, count) in row {
+            match self.create(count, failure) {
+                Some(held) => anew.handles.push(held),
+                None => break,
             }
         }
-    }
-
-    fn destroy_all(&self, handles: Taken<D>) {
-        for (_, held) in handles {
-            self.destroy(held, &mut None);
+        if anew.handles.len() < row.len() || !self.map(&anew, failure) {
+            for held in anew.handles {
+                self.destroy(held, &mut None);
+            }
+            return None;
         }
+        self.with_books(|books| {
+            let paging = books.paging.as_mut()?;
+            let asleep = &mut paging.asleep.handles;
+            asleep.truncate(asleep.len() - row.len());
+            for (&(page, _), held) in row.iter().zip(anew.handles) {
+                paging.enter(page, held);
+            }
+            Some(u64::from(anew.pages.end - anew.pages.start) * paging.page_bytes)
+        })
     }
 }
 
@@ -440,11 +405,8 @@ fn add(rows: &mut Vec<Range<u64>>, bytes: Range<u64>) {
 /// Most handles that are mapped by one call.
 const MOST_IN_ROW: usize = 64;
 
-/// Handles that follow each other, by their first pages and how many they have, in a range.
-type Follow<D> = (Arc<<D as Device>::Range>, Vec<(u32, u32)>);
-
 /// The last handles that have no memory, as many as follow each other; in the order of their pages.
-fn next_row<D: Device>(books: &mut Books<D>) -> Option<Follow<D>> {
+fn next_row<D: Device>(books: &mut Books<D>) -> Option<Vec<(u32, u32)>> {
     let paging = books.paging.as_mut()?;
     let asleep = &mut paging.asleep.handles;
     asleep.sort_unstable();
@@ -455,5 +417,5 @@ fn next_row<D: Device>(books: &mut Books<D>) -> Option<Follow<D>> {
     {
         first -= 1;
     }
-    Some((paging.range.clone(), asleep[first..].to_vec()))
+    Some(asleep[first..].to_vec())
 }

@@ -15,7 +15,6 @@ use crate::threads::stock::{Stock, steal_all};
 /// The stock of a cache, and the memory of all blocks.
 struct World {
     stock: Arc<Stock>,
-    fences: Fences,
     memories: Box<[Memory]>,
 }
 
@@ -25,8 +24,7 @@ impl World {
         let shape = Shape { granule_shift: 8, capacity: 64, span_granules: 64, small_granules: 1 };
         let classes = Classes::new(&shape, 4 * 256 * CLASS_SHARE);
         assert_eq!(classes.count(), 1);
-        let world =
-            Self { stock: Arc::new(Stock::new(&classes, fences)), fences, memories: memories(4) };
+        let world = Self { stock: Arc::new(Stock::new(&classes, fences)), memories: memories(4) };
         (0..blocks).for_each(|block| world.put(block as usize, block));
         Arc::new(world)
     }
@@ -50,7 +48,7 @@ impl World {
     /// Takes all blocks out, as a flush does, and uses them.
     fn take_all(&self) -> Vec<u32> {
         let mut taken = Vec::new();
-        steal_all(core::slice::from_ref(&self.stock), self.fences, |blocks| {
+        steal_all(core::slice::from_ref(&self.stock), |blocks| {
             taken.extend(blocks.into_iter().map(|handle| self.use_block(handle)));
         });
         taken
