@@ -153,18 +153,16 @@ impl CudaPool {
         let core = &self.parts.core;
         let device = core.device();
         let mut kept = self.parts.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let copies = Copies::new(device)?;
+        let copies = (contents == Contents::Kept).then(|| Copies::new(device)).transpose()?;
         let mut saved = Kept::new(device);
-        let slept = core.sleep(|range, offset_bytes, size_bytes| match contents {
-            Contents::Discarded => Ok(()),
-            Contents::Kept => {
-                let too_large = CudaError::Call { call: "cuMemHostAlloc", code: 2 };
-                let bytes = usize::try_from(size_bytes).map_err(|_| too_large)?;
-                let address = range.address() + offset_bytes;
-                // SAFETY: the pool shows what it has, of which all work is done.
-                unsafe { saved.save(&copies.stream, address, offset_bytes, bytes) }?;
-                Ok(())
-            }
+        let slept = core.sleep(|range, offset_bytes, size_bytes| {
+            let Some(copies) = &copies else { return Ok(()) };
+            let too_large = CudaError::Call { call: "cuMemHostAlloc", code: 2 };
+            let bytes = usize::try_from(size_bytes).map_err(|_| too_large)?;
+            let address = range.address() + offset_bytes;
+            // SAFETY: the pool shows what it has, of which all work is done.
+            unsafe { saved.save(&copies.stream, address, offset_bytes, bytes) }?;
+            Ok(())
         });
         if core.is_asleep() && !saved.rows.is_empty() {
             *kept = Some(saved);
@@ -191,9 +189,9 @@ impl CudaPool {
         if !core.is_asleep() {
             return Ok(0);
         }
-        let copies = Copies::new(core.device())?;
+        let copies = kept.as_ref().map(|_| Copies::new(core.device())).transpose()?;
         let woken = core.wake(|range, offset_bytes, size_bytes| {
-            let Some(kept) = &*kept else { return Ok(()) };
+            let (Some(kept), Some(copies)) = (&*kept, &copies) else { return Ok(()) };
             let bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
             let address = range.address() + offset_bytes;
             // SAFETY: the pool shows what it has again, which nothing uses yet.

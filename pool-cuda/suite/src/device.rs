@@ -15,6 +15,7 @@ use crate::kernels::Kernels;
 use crate::raw::{OwnContext, current_context};
 use crate::run::Test;
 use crate::sources::SOURCES;
+use crate::sweep::each_call_fails;
 use crate::world::{MIB, World, assert_marked, contents, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
@@ -334,16 +335,8 @@ fn use_pool(pool: &CudaPool) -> Result<(), pool_cuda::Error> {
 }
 
 fn each_failed_call_is_named_and_undone(world: &World) {
-    /// A code that no version of CUDA has.
-    const FOREIGN_CODE: i32 = 54_321;
-    let simulation = world.simulation();
-    // Once before, for what a thread does once.
-    everything(world).unwrap();
-    simulation.restart();
-    everything(world).unwrap();
-    let calls = simulation.calls();
     // What the driver does not end when it is asked stays.
-    let ends = BTreeSet::from([
+    let ends = [
         "cuDevicePrimaryCtxRelease_v2",
         "cuCtxPopCurrent_v2",
         "cuStreamDestroy_v2",
@@ -355,32 +348,7 @@ fn each_failed_call_is_named_and_undone(world: &World) {
         "cuMemUnmap",
         "cuMemRelease",
         "cuMemAddressFree",
-    ]);
-    // Without these nothing can be ended, nor anybody be told in a drop.
-    let needed = BTreeSet::from([
-        "cuCtxGetCurrent",
-        "cuCtxPushCurrent_v2",
-        "cuThreadExchangeStreamCaptureMode",
-    ]);
-    let mut failed = BTreeSet::new();
-    for index in 0..calls.len() {
-        simulation.restart();
-        simulation.fail_call(index, FOREIGN_CODE);
-        let outcome = everything(world);
-        let Some(&call) = simulation.calls().get(index) else { continue };
-        failed.insert(call);
-        let mut in_a_drop = true;
-        if let Err(error) = &outcome {
-            let told = error.to_string();
-            in_a_drop = told.starts_with("in a drop");
-            assert!(told.contains(&format!("{call} failed with CUDA error 54321")), "{told}");
-        }
-        if let Some(left) = simulation.left_behind() {
-            let may_leave = ends.contains(call) || in_a_drop && needed.contains(call);
-            assert!(may_leave, "call {index}, {call}: {left}");
-        }
-        assert_eq!(world.take_violations(), [""; 0]);
-    }
+    ];
+    let failed = each_call_fails(world, everything, &ends);
     assert!(failed.len() > 35, "{failed:?}");
-    simulation.restart();
 }

@@ -40,6 +40,7 @@ mod sleep;
 mod sources;
 mod streams;
 pub mod stress;
+mod sweep;
 mod world;
 
 pub use bed::{Bed, Session, Simulated};

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
-use std::collections::BTreeSet;
 use std::thread;
 
 use pool_core::device::{Capabilities, Device};
@@ -12,6 +11,7 @@ use crate::kernels::Kernels;
 use crate::raw::{CAPTURE_MODES, begin_capture, current_context, end_capture, is_busy, read};
 use crate::row::{Row, driver};
 use crate::run::Test;
+use crate::sweep::each_call_fails;
 use crate::world::{World, assert_marked, config, contents, mark_of};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
@@ -258,14 +258,8 @@ fn everything(world: &World) -> Result<(), CudaError> {
 }
 
 fn each_failed_call_leaves_no_pages_behind(world: &World) {
-    const FOREIGN_CODE: i32 = 54_321;
-    let simulation = world.simulation();
-    everything(world).unwrap();
-    simulation.restart();
-    everything(world).unwrap();
-    let calls = simulation.calls();
     // What the driver does not end when it is asked stays, and so does what is around it.
-    let ends = BTreeSet::from([
+    let ends = [
         "cuDevicePrimaryCtxRelease_v2",
         "cuCtxPopCurrent_v2",
         "cuStreamDestroy_v2",
@@ -273,29 +267,8 @@ fn each_failed_call_leaves_no_pages_behind(world: &World) {
         "cuMemUnmap",
         "cuMemRelease",
         "cuMemAddressFree",
-    ]);
-    let needed = BTreeSet::from([
-        "cuCtxGetCurrent",
-        "cuCtxPushCurrent_v2",
-        "cuThreadExchangeStreamCaptureMode",
-    ]);
-    let mut failed = BTreeSet::new();
-    for index in 0..calls.len() {
-        simulation.restart();
-        simulation.fail_call(index, FOREIGN_CODE);
-        let outcome = everything(world);
-        let Some(&call) = simulation.calls().get(index) else { continue };
-        failed.insert(call);
-        if let Err(error) = &outcome {
-            let told = error.to_string();
-            assert!(told.contains(&format!("{call} failed with CUDA error 54321")), "{told}");
-        }
-        if let Some(left) = simulation.left_behind() {
-            let may_leave = ends.contains(call) || outcome.is_ok() && needed.contains(call);
-            assert!(may_leave, "call {index}, {call}: {left}");
-        }
-        assert_eq!(world.take_violations(), [""; 0], "call {index}, {call}");
-    }
+    ];
+    let failed = each_call_fails(world, everything, &ends);
     for call in [
         "cuMemAddressReserve",
         "cuMemCreate",
@@ -310,5 +283,4 @@ fn each_failed_call_leaves_no_pages_behind(world: &World) {
     ] {
         assert!(failed.contains(call), "{call} was not made");
     }
-    simulation.restart();
 }

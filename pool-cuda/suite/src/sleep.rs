@@ -6,6 +6,7 @@ use pool_cuda::{ArenaSource, Contents, CudaError, CudaPool, Error, PoolBuffer, P
 
 use crate::kernels::Kernels;
 use crate::run::Test;
+use crate::sweep::FOREIGN_CODE;
 use crate::world::{MIB, World, assert_marked, config, contents, mark_of, verify};
 
 pub(crate) const TESTS: &[Test] = crate::tests![
@@ -155,7 +156,6 @@ fn a_pool_ends_in_its_sleep(world: &World) {
 
 /// One call of the driver after another fails, in falling asleep or in waking.
 fn whatever_fails_what_sleeps_wakes(world: &World) {
-    const FOREIGN_CODE: i32 = 54_321;
     let (mut asleep, mut failed) = (0, 0);
     for while_waking in [false, true] {
         for later in 0.. {

@@ -102,6 +102,12 @@ impl<'d> Row<'d> {
         Ok(())
     }
 
+    /// Moves all of it back from where it was moved to.
+    fn come_back_from(&self, range: &CudaRange) -> Result<()> {
+        self.unmap_from(range)?;
+        self.map_at(&self.range)
+    }
+
     /// Gives all of it back to the device.
     fn destroy(&mut self) -> Result<()> {
         for pages in self.pages.drain(..) {
@@ -154,8 +160,7 @@ fn moved(device: &CudaDevice, effort: Effort, page: u64) -> Result<[Figure; 3]> 
         row.unmap_from(&row.range)?;
         row.map_at(&other)?;
         let elapsed = start.elapsed();
-        row.unmap_from(&other)?;
-        row.map_at(&row.range)?;
+        row.come_back_from(&other)?;
         Ok(elapsed)
     })?;
     let anew = effort.samples(1, || {
@@ -167,8 +172,7 @@ fn moved(device: &CudaDevice, effort: Effort, page: u64) -> Result<[Figure; 3]> 
         }
         row.map_at(&other)?;
         let elapsed = start.elapsed();
-        row.unmap_from(&other)?;
-        row.map_at(&row.range)?;
+        row.come_back_from(&other)?;
         Ok(elapsed)
     })?;
     row.end()?;

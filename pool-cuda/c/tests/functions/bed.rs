@@ -177,6 +177,13 @@ pub(crate) fn write(pointer: *mut c_void, bytes: usize, stream: Handle) {
     ok!(cuMemsetD8Async(pointer.addr() as u64, 1, bytes, stream));
 }
 
+/// Memory that is given out, used and taken back on a stream.
+pub(crate) fn pass(bytes: usize, stream: Handle) {
+    let block = malloc(bytes, stream);
+    write(block, bytes, stream);
+    free(block, stream);
+}
+
 pub(crate) fn stats(device: c_int) -> poolStats {
     let mut stats = poolStats::default();
     // SAFETY: the pointer is to a local.

@@ -86,9 +86,7 @@ fn a_free_on_another_stream_is_behind_the_work_of_both() {
     write(block, MIB, one);
     free(block, other);
     for stream in [one, other, null_mut(), per_thread()] {
-        let next = malloc(MIB, stream);
-        write(next, MIB, stream);
-        free(next, stream);
+        pass(MIB, stream);
     }
     bed.go();
     bed.assert_clean();
@@ -98,9 +96,7 @@ fn a_free_on_another_stream_is_behind_the_work_of_both() {
 fn a_stream_that_is_said_to_end_leaves_its_memory_behind_its_work() {
     let bed = Bed::new();
     let old = bed.stream();
-    let block = malloc(40 * MIB, old);
-    write(block, 40 * MIB, old);
-    free(block, old);
+    pass(40 * MIB, old);
     end(old);
     // Of a stream that the pool never saw, and twice, it is nothing.
     // SAFETY: only the handles are looked at.
@@ -110,12 +106,20 @@ fn a_stream_that_is_said_to_end_leaves_its_memory_behind_its_work() {
     // The next stream has the handle, and is another.
     let new = bed.stream();
     assert_eq!(new, old);
-    let next = malloc(40 * MIB, new);
-    write(next, 40 * MIB, new);
-    free(next, new);
+    pass(40 * MIB, new);
     bed.go();
     bed.assert_clean();
     end(new);
+}
+
+/// A stream that has the handle of another, which had memory and was destroyed without a word.
+fn replaced(bed: &Bed, bytes: usize) -> Handle {
+    let old = bed.stream();
+    pass(bytes, old);
+    ok!(cuStreamDestroy_v2(old));
+    let new = bed.stream();
+    assert_eq!(new, old);
+    new
 }
 
 /// The fault of a program that says nothing. It is noticed when the pool is about to make a call with the
@@ -123,13 +127,8 @@ fn a_stream_that_is_said_to_end_leaves_its_memory_behind_its_work() {
 #[test]
 fn a_handle_that_is_anothers_by_now_is_noticed_by_its_number() {
     let bed = Bed::new();
-    let (old, other) = (bed.stream(), bed.stream());
-    let block = malloc(40 * MIB, old);
-    write(block, 40 * MIB, old);
-    free(block, old);
-    ok!(cuStreamDestroy_v2(old));
-    let new = bed.stream();
-    assert_eq!(new, old);
+    let other = bed.stream();
+    let new = replaced(&bed, 40 * MIB);
     // The memory was the old stream's. A fence in the new one would not be behind its work.
     let next = malloc(40 * MIB, other);
     write(next, 40 * MIB, other);
@@ -137,9 +136,7 @@ fn a_handle_that_is_anothers_by_now_is_noticed_by_its_number() {
     bed.assert_clean();
     free(next, other);
     // What is not there at the first look is served once the handle was looked at.
-    let large = malloc(100 * MIB, new);
-    write(large, 100 * MIB, new);
-    free(large, new);
+    pass(100 * MIB, new);
     bed.go();
     bed.assert_clean();
 }
@@ -147,13 +144,7 @@ fn a_handle_that_is_anothers_by_now_is_noticed_by_its_number() {
 #[test]
 fn the_same_thread_notices_it_when_its_own_memory_is_not_enough() {
     let bed = Bed::new();
-    let old = bed.stream();
-    let block = malloc(40 * MIB, old);
-    write(block, 40 * MIB, old);
-    free(block, old);
-    ok!(cuStreamDestroy_v2(old));
-    let new = bed.stream();
-    assert_eq!(new, old);
+    let new = replaced(&bed, 40 * MIB);
     for size in [100 * MIB, 40 * MIB, MIB] {
         let next = malloc(size, new);
         write(next, size, new);
@@ -166,24 +157,15 @@ fn the_same_thread_notices_it_when_its_own_memory_is_not_enough() {
 fn another_thread_notices_it_at_its_first_call() {
     let mut bed = Bed::new();
     let context = bed.enter(0).addr();
-    let old = bed.stream();
-    let block = malloc(MIB, old);
-    write(block, MIB, old);
-    free(block, old);
-    ok!(cuStreamDestroy_v2(old));
-    let new = bed.stream().addr();
-    assert_eq!(new, old.addr());
+    let old = replaced(&bed, MIB);
+    let new = old.addr();
     on_a_thread(|| {
         ok!(cuCtxSetCurrent(core::ptr::without_provenance_mut(context)));
         let new: Handle = core::ptr::without_provenance_mut(new);
-        let next = malloc(MIB, new);
-        write(next, MIB, new);
-        free(next, new);
+        pass(MIB, new);
     });
     // This thread remembers the old stream, which the pool has let go of.
-    let next = malloc(MIB, old);
-    write(next, MIB, old);
-    free(next, old);
+    pass(MIB, old);
     bed.go();
     bed.assert_clean();
 }
@@ -193,9 +175,7 @@ fn without_numbers_of_streams_handles_are_taken_at_their_word() {
     let bed = Bed::with(SimulatedDevices::new().without("cuStreamGetId"));
     let stream = bed.stream();
     for _ in 0..3 {
-        let block = malloc(40 * MIB, stream);
-        write(block, 40 * MIB, stream);
-        free(block, stream);
+        pass(40 * MIB, stream);
         bed.go();
         assert_eq!(poolTrim(0, 0), SUCCESS);
     }
@@ -212,9 +192,7 @@ fn more_streams_than_a_thread_remembers_are_served_all_the_same() {
         free(block, stream);
     }
     for &stream in &streams {
-        let block = malloc(5000, stream);
-        write(block, 5000, stream);
-        free(block, stream);
+        pass(5000, stream);
     }
     for stream in streams {
         end(stream);
