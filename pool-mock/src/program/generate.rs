@@ -150,6 +150,7 @@ fn shape(header: &[u8; HEADER_BYTES]) -> Shape {
         pace: self::pace(pace),
         streams: 1 + streams % 4,
         migrate_from_percent: if streams / 4 % 4 == 0 { 30 } else { 0 },
+        mostly_movable: streams / 16 % 2 == 0,
         meetings: match meetings % 4 {
             0 => 30,
             1 => 8,
@@ -173,7 +174,7 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
     let on = place(first);
     let release = release(third);
     match kind {
-        0..=63 if matches!(third / 8 % 8, 2..=4) => Operation::AllocateMovable {
+        0..=63 if is_movable(shape, third) => Operation::AllocateMovable {
             on,
             size_bytes: size_bytes(shape, second, value),
             align_bytes: align_bytes(third),
@@ -265,6 +266,11 @@ pub(super) fn decode_operation(shape: &Shape, record: [u8; RECORD_BYTES]) -> Ope
         253 => Operation::RunAll,
         _ => Operation::Pace(pace(second)),
     }
+}
+
+fn is_movable(shape: &Shape, byte: u8) -> bool {
+    let most = if shape.mostly_movable { 7 } else { 4 };
+    (2..=most).contains(&(byte / 8 % 8))
 }
 
 fn place(byte: u8) -> Where {

@@ -58,6 +58,8 @@ pub struct Shape {
     pub streams: u8,
     /// The share of what is free, in hundredths, from which on movable buffers are moved together.
     pub migrate_from_percent: u8,
+    /// Whether most buffers may be moved, and not some.
+    pub mostly_movable: bool,
     /// Of how many hundred device calls one is met by a call of another thread that is made
     /// meanwhile.
     pub meetings: u8,

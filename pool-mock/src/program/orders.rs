@@ -56,7 +56,9 @@ impl Run {
         let used = match named {
             Some(((ready, home), other)) => match self.order(Some(home), Some(other)) {
                 Ok(true) => {
-                    if held.ready.iter().all(|known| known.stream != other.number) {
+                    let is_new = held.ready.iter().all(|known| known.stream != other.number);
+                    // What is ordered in a capture is so in its graph alone.
+                    if is_new && (held.is_of_a_graph() || !self.is_captured(other)) {
                         held.ready.push(Ready { stream: other.number, ..ready });
                     }
                     self.use_block(&mut held, other.number, write)
@@ -67,5 +69,9 @@ impl Run {
         };
         self.world().put_back(held);
         used
+    }
+
+    fn is_captured(&self, named: Named) -> bool {
+        self.world().stream(named.number).is_some_and(|stream| stream.capture.is_some())
     }
 }

@@ -461,6 +461,11 @@ impl Held {
         }
     }
 
+    /// Whether it was allocated in a capture.
+    pub(super) fn is_of_a_graph(&self) -> bool {
+        matches!(self.origin, Origin::Capture(..))
+    }
+
     pub(super) fn add_unnoted(&mut self, stream: u32) {
         if !self.unnoted.contains(&stream) {
             self.unnoted.push(stream);
