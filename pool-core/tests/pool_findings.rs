@@ -136,6 +136,38 @@ fn what_is_clean_serves_where_a_stream_cannot_be_waited_for() {
 }
 
 #[test]
+fn what_can_be_waited_for_serves_where_what_fits_best_cannot() {
+    let (device, pool) = pool(of(4 * MIB));
+    let stream = || pool.create_stream().unwrap();
+    let (captured, other, asker) = (stream(), stream(), stream());
+    let handles = [captured, other].map(|stream| pool.stream(stream).unwrap());
+    let blocks = [(captured, MIB), (other, 2 * MIB), (asker, MIB)]
+        .map(|(stream, bytes)| pool.allocate_on(stream, bytes).unwrap());
+    // From here on all that is free is kept together.
+    assert!(pool.allocate_on(asker, 4 * MIB).is_err());
+    for (&handle, block) in handles.iter().zip(&blocks) {
+        write(&pool, handle, block, device.new_owner());
+        device.hold(handle).unwrap();
+    }
+    pool.free_on(captured, blocks[0].handle()).unwrap();
+    pool.free_on(other, blocks[1].handle()).unwrap();
+    // In the stream that used what fits best no fence can be recorded from here on.
+    device.begin_capture(handles[0]).unwrap();
+    pool.begin_capture(captured, GraphId(1)).unwrap();
+    let next = pool.allocate_on(asker, MIB).unwrap();
+    write(&pool, pool.stream(asker).unwrap(), &next, device.new_owner());
+    handles.into_iter().for_each(|handle| device.go(handle).unwrap());
+    let graph = device.end_capture(handles[0]).unwrap();
+    pool.end_capture(captured).unwrap();
+    device.drop_graph(graph).unwrap();
+    pool.release_graph(GraphId(1)).unwrap();
+    for block in [blocks[2], next] {
+        pool.free_on(asker, block.handle()).unwrap();
+    }
+    end(&device, pool);
+}
+
+#[test]
 fn a_stream_that_joined_the_second_of_two_captures_is_of_that_one() {
     let (device, pool) = pool(of(4 * MIB));
     let streams: Vec<SimStream> =

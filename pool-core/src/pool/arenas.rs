@@ -208,37 +208,86 @@ pub(crate) fn stretch_of(shape: &Shape, origin_bytes: u64, size_bytes: u64) -> O
     (len > 0).then_some(Stretch { start, len })
 }
 
-/// The device's address at the start of each window, for hits: read without a lock.
-pub(crate) struct Addresses {
-    windows: Box<[AtomicU64]>,
+/// The device's addresses of what lies in the space of offsets, for hits: read without a lock.
+pub(crate) enum Addresses {
+    /// One range has all blocks, as where memory comes and goes in pages.
+    Whole(Whole),
+    /// The address at the start of each window.
+    Windows(Windows),
+}
+
+/// A range that has all blocks that there ever are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    pub(crate) origin_bytes: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) address: u64,
+    /// Whether the pool is asked by addresses.
+    pub(crate) finds: bool,
+}
+
+/// Windows that have what addresses they get.
+pub(crate) struct Windows {
+    starts: Box<[AtomicU64]>,
     /// The way back, for pools that are asked by addresses.
     whereabouts: Option<Whereabouts>,
 }
 
 impl Addresses {
-    pub(crate) fn new(space_bytes: u64, finds: bool) -> Result<Self, ConfigError> {
-        let windows = usize::try_from(space_bytes.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
-        let refused = ConfigError::OutOfHostMemory { bytes: windows.saturating_mul(8) };
-        let mut table = Vec::new();
-        table.try_reserve_exact(windows).map_err(|_| refused)?;
-        table.resize_with(windows, || AtomicU64::new(0));
-        let whereabouts = finds.then(|| Whereabouts::new(windows)).transpose()?;
-        Ok(Self { windows: table.into_boxed_slice(), whereabouts })
-    }
-
     /// The address of an offset in an arena of a device that has addresses.
     #[inline(always)]
     pub(crate) fn at(&self, offset_bytes: u64) -> Option<u64> {
-        let window = self.windows.get((offset_bytes >> WINDOW_BITS) as usize)?;
-        Some(window.load(Ordering::Relaxed).wrapping_add(offset_bytes & (WINDOW_BYTES - 1)))
+        match self {
+            Self::Whole(whole) => {
+                Some(whole.address.wrapping_add(offset_bytes.wrapping_sub(whole.origin_bytes)))
+            }
+            Self::Windows(windows) => windows.at(offset_bytes),
+        }
     }
 
     /// Notes the address of an arena. Under the lock of the books.
     pub(crate) fn note(&self, origin_bytes: u64, size_bytes: u64, address: u64) {
+        if let Self::Windows(windows) = self {
+            windows.note(origin_bytes, size_bytes, address);
+        }
+    }
+
+    /// What is found at an offset that an address may be that of.
+    #[inline(always)]
+    pub(crate) fn find<R>(&self, address: u64, look: impl Fn(u64) -> Option<R>) -> Option<R> {
+        match self {
+            Self::Whole(whole) => {
+                let inside = address.wrapping_sub(whole.address);
+                let is_there = whole.finds && inside < whole.size_bytes;
+                if is_there { look(whole.origin_bytes + inside) } else { None }
+            }
+            Self::Windows(windows) => windows.find(address, look),
+        }
+    }
+}
+
+impl Windows {
+    pub(crate) fn new(space_bytes: u64, finds: bool) -> Result<Self, ConfigError> {
+        let windows = usize::try_from(space_bytes.div_ceil(WINDOW_BYTES)).unwrap_or(usize::MAX);
+        let refused = ConfigError::OutOfHostMemory { bytes: windows.saturating_mul(8) };
+        let mut starts = Vec::new();
+        starts.try_reserve_exact(windows).map_err(|_| refused)?;
+        starts.resize_with(windows, || AtomicU64::new(0));
+        let whereabouts = finds.then(|| Whereabouts::new(windows)).transpose()?;
+        Ok(Self { starts: starts.into_boxed_slice(), whereabouts })
+    }
+
+    #[inline(always)]
+    fn at(&self, offset_bytes: u64) -> Option<u64> {
+        let window = self.starts.get((offset_bytes >> WINDOW_BITS) as usize)?;
+        Some(window.load(Ordering::Relaxed).wrapping_add(offset_bytes & (WINDOW_BYTES - 1)))
+    }
+
+    fn note(&self, origin_bytes: u64, size_bytes: u64, address: u64) {
         let first = origin_bytes >> WINDOW_BITS;
         let end = (origin_bytes + size_bytes).div_ceil(WINDOW_BYTES);
         for window in first..end {
-            if let Some(entry) = self.windows.get(window as usize) {
+            if let Some(entry) = self.starts.get(window as usize) {
                 let start = window << WINDOW_BITS;
                 let new = address.wrapping_add(start.wrapping_sub(origin_bytes));
                 if let Some(whereabouts) = &self.whereabouts {
@@ -252,13 +301,12 @@ impl Addresses {
         }
     }
 
-    /// What is found at an offset that an address may be that of: an origin is as its address is, up
-    /// to a window, so the two are alike inside one.
+    /// An origin is as its address is, up to a window, so the two are alike inside one.
     #[inline(always)]
-    pub(crate) fn find<R>(&self, address: u64, look: impl Fn(u64) -> Option<R>) -> Option<R> {
+    fn find<R>(&self, address: u64, look: impl Fn(u64) -> Option<R>) -> Option<R> {
         let inside = address & (WINDOW_BYTES - 1);
         self.whereabouts.as_ref()?.find(address, |window| {
-            let start = self.windows.get(window)?.load(Ordering::Acquire);
+            let start = self.starts.get(window)?.load(Ordering::Acquire);
             let offset_bytes = (window as u64) << WINDOW_BITS | inside;
             if start == address - inside { look(offset_bytes) } else { None }
         })

@@ -185,15 +185,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
         })
     }
 
-    /// What steps change: what waits, for how much, and what lies together.
-    fn state(&self) -> [u64; 5] {
+    /// What steps change: what waits, for how much, what lies together, and what is where.
+    fn state(&self) -> [u64; 6] {
         let (blocks, stains, fences, reserved) = self.with_books(|books| {
             let sources = books.sources.iter().map(|(_, source)| source.fences.len());
             let fences: usize = sources.sum();
             let stained: u64 = books.stains.all().map(|(stretch, _)| stretch.len).sum();
             (books.deferred().0, stained, fences as u64, books.reserved_bytes)
         });
-        [blocks, stains, fences, reserved, self.shared.use_of(HUB).longest_run_bytes]
+        let longest = self.shared.use_of(HUB).longest_run_bytes;
+        [blocks, stains, fences, reserved, longest, self.counters.commits.get()]
     }
 
     /// Looks whether memory is short, and changes with that how it is kept: while the pool can

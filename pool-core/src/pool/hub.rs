@@ -14,14 +14,54 @@ use crate::device::Device;
 use crate::range::{AllocError, Block, Handle, Stretch};
 use crate::threads::{HUB, Owner, Threads};
 
-/// Stretches that one who cannot wait looks at.
+/// Stretches that are looked at for one that need not be waited for, or can be.
 const MOST_PASSED_OVER: usize = 64;
+
+/// Sources that cannot be waited for, which a search does without before it takes what needs no wait.
+const MOST_REFUSING: usize = 16;
 
 /// Fences, and the epoch of a source that they are behind.
 type Before<D> = (u64, Vec<Shared<D>>);
 
 /// A source that has to be waited for, for all that it freed up to an epoch.
 pub(super) type Need = (u32, u64);
+
+/// Why a stream did not wait for what memory was used by.
+enum Unready {
+    /// In this source nothing can be recorded now, as where it is captured.
+    Source(u32),
+    /// The stream itself cannot wait.
+    Asker,
+}
+
+/// What one who looks for memory may wait for.
+struct Patience {
+    may_wait: bool,
+    /// Sources that nothing could be recorded in.
+    refusing: Vec<u32>,
+}
+
+impl Patience {
+    fn new(may_wait: bool) -> Self {
+        Self { may_wait, refusing: Vec::new() }
+    }
+
+    /// Whether these can be waited for.
+    fn bears(&self, needs: &[Need]) -> bool {
+        let refuses = |(source, _): &Need| self.refusing.contains(source);
+        needs.is_empty() || (self.may_wait && !needs.iter().any(refuses))
+    }
+
+    /// A wait was in vain: what else there is may do.
+    fn lose(&mut self, unready: Unready) {
+        match unready {
+            Unready::Source(source) if self.refusing.len() < MOST_REFUSING => {
+                self.refusing.push(source);
+            }
+            Unready::Source(_) | Unready::Asker => self.may_wait = false,
+        }
+    }
+}
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Moves a stretch of the hub that serves the request to the asker's space, once the asker's
@@ -30,8 +70,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if plea.space == HUB {
             return true;
         }
-        // What has to be waited for may be captured, or refuse; then what is clean may do.
-        let taken = may_wait && self.take_chosen(plea, true) || self.take_chosen(plea, false);
+        let taken = self.take_chosen(plea, may_wait);
         if taken && self.is_asker_alone(plea) {
             self.take_rest(plea);
         }
@@ -48,7 +87,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn take_rest(&self, plea: &mut Plea<'_, D>) {
         loop {
             let longest = self.shared.use_of(HUB).longest_run_bytes;
-            if longest == 0 || self.take_portion(plea, longest, 1, false) != Some(true) {
+            if longest == 0 || !self.take_portion(plea, longest, 1, false) {
                 break;
             }
         }
@@ -59,43 +98,50 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let longest = self.shared.use_of(HUB).longest_run_bytes;
         let portions = self.portions(plea, longest, alone);
         portions.into_iter().any(|(size_bytes, align_bytes)| {
-            self.take_portion(plea, size_bytes, align_bytes, may_wait) == Some(true)
+            self.take_portion(plea, size_bytes, align_bytes, may_wait)
         })
     }
 
-    /// Moves a stretch of a size to the asker's space; false if it could not be waited for, none if
-    /// there is none.
+    /// Moves a stretch of a size to the asker's space: one that needs no wait, or can be waited for.
+    /// False if there is none.
     fn take_portion(
         &self,
         plea: &mut Plea<'_, D>,
         size_bytes: u64,
         align_bytes: u64,
         may_wait: bool,
-    ) -> Option<bool> {
-        let (stretch, needs) = self.with_books(|books| {
-            let (stretch, needs) =
-                self.choose_in_hub(books, plea, size_bytes, align_bytes, may_wait)?;
-            books.in_transit_bytes += self.shared.shape().bytes(stretch.len);
-            Some((stretch, needs))
-        })?;
-        if FENCES_LATE.is_out() && !needs.is_empty() {
-            self.give_to_asker(plea, stretch, true);
-            self.wait_for_sources(plea, &needs);
-            return Some(true);
+    ) -> bool {
+        let mut patience = Patience::new(may_wait);
+        while let Some((stretch, needs)) = self.with_books(|books| {
+            let chosen = self.choose_in_hub(books, plea, size_bytes, align_bytes, &patience)?;
+            books.in_transit_bytes += self.shared.shape().bytes(chosen.0.len);
+            Some(chosen)
+        }) {
+            if FENCES_LATE.is_out() && !needs.is_empty() {
+                self.give_to_asker(plea, stretch, true);
+                let _ = self.wait_for_sources(plea, &needs);
+                return true;
+            }
+            let waited =
+                if STEALS_UNFENCED.is_out() { Ok(()) } else { self.wait_for_sources(plea, &needs) };
+            let given = self.give_to_asker(plea, stretch, waited.is_ok());
+            match waited {
+                Ok(()) => return given,
+                Err(unready) => patience.lose(unready),
+            }
         }
-        let ready = STEALS_UNFENCED.is_out() || self.wait_for_sources(plea, &needs);
-        Some(self.give_to_asker(plea, stretch, ready))
+        false
     }
 
-    /// Chooses a free stretch of the hub: the one that fits best, or, for who cannot wait, of some
-    /// that do the one that needs no wait.
+    /// Chooses a free stretch of the hub: of some that do, the one that fits best and can be waited
+    /// for.
     fn choose_in_hub(
         &self,
         books: &Books<D>,
         plea: &Plea<'_, D>,
         size_bytes: u64,
         align_bytes: u64,
-        may_wait: bool,
+        patience: &Patience,
     ) -> Option<(Stretch, Vec<Need>)> {
         let mut passed_over: Vec<Stretch> = Vec::new();
         let mut chosen = None;
@@ -106,7 +152,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         {
             let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
-            if needs.is_empty() || may_wait {
+            if patience.bears(&needs) {
                 chosen = Some((stretch, needs));
                 break;
             }
@@ -141,59 +187,66 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Serves a request from the hub itself, once the asker's stream has waited for what the block
-    /// was used by.
+    /// was used by: by the best that needs no wait, or can be waited for.
     pub(super) fn allocate_from_hub(
         &self,
         plea: &mut Plea<'_, D>,
         may_wait: bool,
     ) -> Result<Option<Block>, AllocError> {
-        if may_wait && let Some(block) = self.allocate_chosen(plea, true)? {
-            return Ok(Some(block));
+        let mut patience = Patience::new(may_wait);
+        while let Some((block, needs)) =
+            self.with_books(|books| self.choose_block(books, plea, &patience))?
+        {
+            if needs.is_empty() {
+                return Ok(Some(block));
+            }
+            let waited =
+                if STEALS_UNFENCED.is_out() { Ok(()) } else { self.wait_for_sources(plea, &needs) };
+            match waited {
+                Ok(()) => {
+                    self.with_books(|books| books.stains.remove(self.stretch_of(&block)));
+                    return Ok(Some(block));
+                }
+                Err(unready) => {
+                    self.undo(block.handle());
+                    patience.lose(unready);
+                }
+            }
         }
-        self.allocate_chosen(plea, false)
+        Ok(None)
     }
 
-    fn allocate_chosen(
+    /// Takes a block of the hub, with what is still to be waited for.
+    fn choose_block(
         &self,
-        plea: &mut Plea<'_, D>,
-        may_wait: bool,
-    ) -> Result<Option<Block>, AllocError> {
-        let chosen = self.with_books(|books| {
-            let mut passed_over: Vec<Block> = Vec::new();
-            let chosen = loop {
-                let block = match self.shared.allocate_past_caches(HUB, &plea.request) {
-                    Ok(block) => block,
-                    Err(AllocError::OutOfMemory { .. }) => break Ok(None),
-                    Err(error) => break Err(error),
-                };
-                let stretch = self.stretch_of(&block);
-                let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
-                if needs.is_empty() {
-                    books.stains.remove(stretch);
-                }
-                if needs.is_empty() || may_wait {
-                    break Ok(Some((block, needs)));
-                }
-                passed_over.push(block);
-                if passed_over.len() == MOST_PASSED_OVER {
-                    break Ok(None);
-                }
+        books: &mut Books<D>,
+        plea: &Plea<'_, D>,
+        patience: &Patience,
+    ) -> Result<Option<(Block, Vec<Need>)>, AllocError> {
+        let mut passed_over: Vec<Block> = Vec::new();
+        let chosen = loop {
+            let block = match self.shared.allocate_past_caches(HUB, &plea.request) {
+                Ok(block) => block,
+                Err(AllocError::OutOfMemory { .. }) => break Ok(None),
+                Err(error) => break Err(error),
             };
-            for block in passed_over {
-                self.undo(block.handle());
+            let stretch = self.stretch_of(&block);
+            let needs = Self::needs_of(books, plea.asker.number(), &plea.joined, stretch);
+            if needs.is_empty() {
+                books.stains.remove(stretch);
             }
-            chosen
-        })?;
-        let Some((block, needs)) = chosen else { return Ok(None) };
-        if needs.is_empty() {
-            return Ok(Some(block));
-        }
-        if !STEALS_UNFENCED.is_out() && !self.wait_for_sources(plea, &needs) {
+            if patience.bears(&needs) {
+                break Ok(Some((block, needs)));
+            }
+            passed_over.push(block);
+            if passed_over.len() == MOST_PASSED_OVER {
+                break Ok(None);
+            }
+        };
+        for block in passed_over {
             self.undo(block.handle());
-            return Ok(None);
         }
-        self.with_books(|books| books.stains.remove(self.stretch_of(&block)));
-        Ok(Some(block))
+        chosen
     }
 
     /// Takes a block of the hub back that nobody was given: its stains are still there.
@@ -232,16 +285,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
         needs
     }
 
-    /// Has the asker's stream wait for sources. False if it cannot, or one of them cannot be
-    /// recorded now; what was waited for by then is noted nevertheless.
-    fn wait_for_sources(&self, plea: &mut Plea<'_, D>, needs: &[Need]) -> bool {
-        needs.iter().all(|&(source, epoch)| {
-            let waited = self.wait_for_source(plea.asker, &mut plea.joined, source, epoch);
-            plea.note(waited) == Some(true)
-        })
+    /// Has the asker's stream wait for sources. If it cannot, or one of them cannot be recorded now,
+    /// what was waited for by then is noted nevertheless.
+    fn wait_for_sources(&self, plea: &mut Plea<'_, D>, needs: &[Need]) -> Result<(), Unready> {
+        for &(source, epoch) in needs {
+            let fences = self.fences_of(source, epoch);
+            let before = plea.note(fences).flatten().ok_or(Unready::Source(source))?;
+            let waited = self.wait_behind(plea.asker, &mut plea.joined, source, before);
+            if plea.note(waited) != Some(true) {
+                return Err(Unready::Asker);
+            }
+        }
+        Ok(())
     }
 
-    /// The same for one of them.
+    /// The same for one of them; false if that cannot be.
     pub(super) fn wait_for_source(
         &self,
         asker: &Asker<D>,
@@ -249,7 +307,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         source: u32,
         epoch: u64,
     ) -> Result<bool, Failed<D>> {
-        let Some((recorded, fences)) = self.fences_of(source, epoch)? else { return Ok(false) };
+        match self.fences_of(source, epoch)? {
+            Some(before) => self.wait_behind(asker, joined, source, before),
+            None => Ok(false),
+        }
+    }
+
+    fn wait_behind(
+        &self,
+        asker: &Asker<D>,
+        joined: &mut Joined,
+        source: u32,
+        (recorded, fences): Before<D>,
+    ) -> Result<bool, Failed<D>> {
         if JOINS_EARLY.is_out() {
             self.note_joined(asker, joined, source, recorded);
         }
@@ -344,7 +414,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 });
                 Some((block, source.map(|source| (source, books.sources.epoch(source)))))
             })?;
-            let ready = need.is_none_or(|need| self.wait_for_sources(plea, &[need]));
+            let ready = need.is_none_or(|need| self.wait_for_sources(plea, &[need]).is_ok());
             if !ready {
                 self.undo(block.handle());
             }

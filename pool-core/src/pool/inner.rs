@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::arenas::{Addresses, Arenas, WINDOW_BYTES};
+use super::arenas::{Addresses, Arenas, WINDOW_BYTES, Whole, Windows};
 use super::books::{Books, Holder};
 use super::budget::Seat;
 use super::config::{OnShortage, PoolConfig};
@@ -147,7 +147,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.set_holder(VACATED, Holder::Vacated);
             books.vacating = Vacating::with_space(VACATED);
         }
-        let inner = Self {
+        let mut inner = Self {
             device: Arc::new(Port::new(device)),
             capabilities,
             shared,
@@ -157,7 +157,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             reuse,
             mode: AtomicU32::new(0),
             slots: (0..spaces).map(|_| AtomicU32::new(0)).collect(),
-            addresses: Addresses::new(space_bytes, finds_addresses)?,
+            addresses: Addresses::Windows(Windows::new(0, false)?),
             notes: Notes::new(),
             tags: Tags::new(),
             books: Lock::new(books),
@@ -165,10 +165,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             settings,
         };
         inner.set_cooling(settings.reclaim.cool_down);
-        if let Some(pages) = pages {
-            let least_bytes = most.unwrap_or(UNKNOWN_SPACE_BYTES).min(space_bytes / 2);
-            inner.reserve_addresses(pages, space_bytes, least_bytes)?;
-        }
+        let least_bytes = most.unwrap_or(UNKNOWN_SPACE_BYTES).min(space_bytes / 2);
+        let whole = match pages {
+            Some(pages) => inner.reserve_addresses(pages, space_bytes, least_bytes)?,
+            None => None,
+        };
+        inner.addresses = match whole {
+            Some(whole) => Addresses::Whole(Whole { finds: finds_addresses, ..whole }),
+            None => Addresses::Windows(Windows::new(space_bytes, finds_addresses)?),
+        };
         if matches!(settings.preallocation, Preallocation::OnDemand { .. }) {
             // With the first request.
         } else if settings.warms_later {

@@ -10,17 +10,19 @@
 
 use alloc::boxed::Box;
 
+use once_cell::race::OnceBox;
+
 use super::names::{MOST_SHARDS, in_shard, outside};
 use super::owner::Owner;
 use super::platform::Threads;
 use super::sabotage::FORGETS_GATHERING;
 use super::shard::Shard;
-use super::tables::{NoTable, cells, filled};
+use super::tables::{NoTable, alone, filled};
 use crate::range::{
     AllocError, Block, ConfigError, Handle, HandleError, Need, RangeConfig, Request, Shape, Slot,
     Stretch, VerifyError,
 };
-use crate::sync::{Counter, Lock, Once, Padded};
+use crate::sync::{Counter, Lock, Padded};
 
 /// The range's own place among the shards.
 pub(crate) const RANGE: u32 = 0;
@@ -45,6 +47,9 @@ const MOST_PATIENCE: u32 = 1 << 10;
 const PEAK_STEP_BYTES: u64 = 1 << 20;
 
 type ShardLock<T> = <T as Threads>::Lock<Shard>;
+
+/// One that is made when it is needed.
+type LazyShard<T> = OnceBox<[Padded<ShardLock<T>>; 1]>;
 pub(crate) type Guard<'a, T> = <ShardLock<T> as Lock<Shard>>::Guard<'a>;
 
 /// Which shard a thread works on, and how long it puts up with others there.
@@ -100,7 +105,7 @@ impl More for NoMore {
 pub(crate) struct Centre<T: Threads> {
     range: Padded<ShardLock<T>>,
     /// The shards beside the range. Those of a pool's streams are made when they are needed.
-    others: Box<[Once<Padded<ShardLock<T>>>]>,
+    others: Box<[LazyShard<T>]>,
     /// One more than the last shard that was made.
     made: Counter,
     /// Whether the shards belong to owners, not to threads: see `spaces`.
@@ -143,7 +148,7 @@ impl<T: Threads> Centre<T> {
         };
         let centre = Self {
             range: Padded(Lock::new(range)),
-            others: cells(u64::from(count) - 1).map_err(refused)?,
+            others: filled(u64::from(count) - 1, OnceBox::new).map_err(refused)?,
             made: Counter::default(),
             by_owner: false,
             used: filled(count.into(), || Padded(Counter::default())).map_err(refused)?,
@@ -163,7 +168,10 @@ impl<T: Threads> Centre<T> {
         else {
             return Ok(());
         };
-        cell.try_call_once(|| Ok(Padded(Lock::new(Shard::of_islands(config)?))))?;
+        let refused = ConfigError::OutOfHostMemory { bytes: size_of::<Padded<ShardLock<T>>>() };
+        cell.get_or_try_init(|| {
+            alone(Padded(Lock::new(Shard::of_islands(config)?))).map_err(|NoTable| refused)
+        })?;
         self.made.raise_to(u64::from(shard) + 1);
         Ok(())
     }
@@ -172,7 +180,7 @@ impl<T: Threads> Centre<T> {
     #[inline(always)]
     fn find(&self, shard: u32) -> Option<&ShardLock<T>> {
         match (shard as usize).checked_sub(1) {
-            Some(place) => self.others.get(place)?.get().map(|other| &other.0),
+            Some(place) => self.others.get(place)?.get().map(|[other]| &other.0),
             None => Some(&self.range.0),
         }
     }

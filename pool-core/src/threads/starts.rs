@@ -29,7 +29,7 @@ const TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
 /// The most tables of a length of regions, in powers of two: else those of a range of hundreds of GiB
 /// would take tens of megabytes and milliseconds before the first of them is made.
-const MOST_TABLES: u32 = 17;
+const MOST_TABLES: u32 = 16;
 
 /// The starts of all live blocks outside spans.
 pub(crate) struct Starts {

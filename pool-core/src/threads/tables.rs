@@ -22,3 +22,11 @@ pub(crate) fn filled<V>(count: u64, value: impl FnMut() -> V) -> Result<Box<[V]>
 pub(crate) fn cells<V>(count: u64) -> Result<Box<[Once<V>]>, NoTable> {
     filled(count, Once::new)
 }
+
+/// One value.
+pub(crate) fn alone<V>(value: V) -> Result<Box<[V; 1]>, NoTable> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(1).map_err(|_| NoTable)?;
+    values.push(value);
+    values.into_boxed_slice().try_into().map_err(|_| NoTable)
+}

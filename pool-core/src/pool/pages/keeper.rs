@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::table::{Paging, page_of};
 use crate::device::{Call, Device};
-use crate::pool::arenas::{Arena, Claim, Kind, WINDOW_BYTES, stretch_of};
+use crate::pool::arenas::{Arena, Claim, Kind, WINDOW_BYTES, Whole, stretch_of};
 use crate::pool::asker::Asker;
 use crate::pool::books::Books;
 use crate::pool::inner::{Failed, Inner};
@@ -16,16 +16,16 @@ use crate::threads::{HUB, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Reserves the addresses of a pool in pages, as many as the space of offsets has, or fewer if
-    /// the device refuses, down to `least_bytes`. False if there are none.
+    /// the device refuses, down to `least_bytes`. None if there are none.
     pub(in crate::pool) fn reserve_addresses(
         &self,
         policy: Pages,
         space_bytes: u64,
         least_bytes: u64,
-    ) -> Result<bool, Failed<D>> {
+    ) -> Result<Option<Whole>, Failed<D>> {
         let granule_bytes = self.shared.shape().bytes(1);
         let Some(page_bytes) = page_of(self.device.page_sizes(), granule_bytes) else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut bytes = space_bytes.saturating_sub(WINDOW_BYTES) / page_bytes * page_bytes;
         while bytes >= least_bytes.max(page_bytes) {
@@ -35,10 +35,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Err(_) => bytes = bytes / 2 / page_bytes * page_bytes,
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    fn enter_addresses(&self, range: &Arc<D::Range>, bytes: u64, policy: Pages) -> bool {
+    fn enter_addresses(&self, range: &Arc<D::Range>, bytes: u64, policy: Pages) -> Option<Whole> {
         let address = self.device.address(range).unwrap_or(0);
         let entered = self.with_books(|books| {
             let shape = self.shared.shape();
@@ -62,14 +62,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             books.is_askew |= !address.is_multiple_of(WINDOW_BYTES);
             books.paging = Some(paging);
-            self.addresses.note(origin_bytes, bytes, address);
-            Some(())
+            Some(Whole { origin_bytes, size_bytes: bytes, address, finds: false })
         });
         if entered.is_none() {
             // Nothing is there; what the device does not take back is lost.
             let _ = self.call(Call::Free, |device| device.free(range));
         }
-        entered.is_some()
+        entered
     }
 
     /// Has the addresses kept where a request of an asker needs them: in its own space if it is the
