@@ -91,6 +91,8 @@ struct Set {
 struct Bin {
     len: usize,
     limit: usize,
+    /// How often all caches had been emptied when the limit was last looked at.
+    emptied: u64,
     /// Whose blocks were passed on last, and how often since that was asked.
     giver: Giver,
     passed: u8,
@@ -240,7 +242,7 @@ impl<T: Threads> Cache<T> {
             return Ok(self.inner.describe(handle, class));
         }
         self.stock.counts.missed[class].add(1);
-        self.deepen(class);
+        self.adapt(class);
         if self.receive(class, owner)
             && let Some(handle) = self.take(class)
         {
@@ -498,6 +500,26 @@ impl<T: Threads> Cache<T> {
         self.bins[class].len < self.bins[class].limit
     }
 
+    /// Raises the limit of a bin that had too few blocks, or lowers that of one that was emptied by
+    /// others: who needs all there is would else have to empty it again, of many more blocks than were
+    /// used in between.
+    fn adapt(&mut self, class: usize) {
+        let emptied = self.inner.emptied.get();
+        let first = self.first_limit(class);
+        let bin = &mut self.bins[class];
+        if core::mem::replace(&mut bin.emptied, emptied) == emptied || bin.limit == 0 {
+            self.deepen(class);
+        } else if bin.limit > first {
+            self.spare_bytes += (bin.limit - first) as u64 * self.classes.bytes(class);
+            bin.limit = first;
+        }
+    }
+
+    /// What a bin may have at first.
+    fn first_limit(&self, class: usize) -> usize {
+        FIRST_LIMIT.max((2 * FIRST_GRANULES) >> class).min(self.classes.depth(class))
+    }
+
     /// Raises a bin's limit, if the cache has bytes to spare. A bin that has none yet may take
     /// them from others.
     fn deepen(&mut self, class: usize) {
@@ -507,8 +529,7 @@ impl<T: Threads> Cache<T> {
         if limit == 0 && self.spare_bytes < block_bytes {
             self.make_spare();
         }
-        let first = FIRST_LIMIT.max((2 * FIRST_GRANULES) >> class);
-        let mut wanted = (limit * 2).max(first).min(depth);
+        let mut wanted = (limit * 2).min(depth).max(self.first_limit(class));
         while wanted > limit && (wanted - limit) as u64 * block_bytes > self.spare_bytes {
             wanted = limit + (wanted - limit) / 2;
         }

@@ -40,7 +40,10 @@ pub(crate) struct Inner<T: Threads> {
     pub(crate) retired: Counts,
     /// What calls counted that named no cache.
     pub(crate) loose: Large,
+    /// Requests that had all caches emptied.
     pub(crate) flushes: Counter,
+    /// How often all caches were emptied.
+    pub(crate) emptied: Counter,
 }
 
 /// The depot keeps at most this part of a range, and no more than so many bytes of a class.
@@ -80,6 +83,7 @@ impl<T: Threads> Inner<T> {
             retired: Counts::default(),
             loose: Large::default(),
             flushes: Counter::default(),
+            emptied: Counter::default(),
         })
     }
 
@@ -247,6 +251,7 @@ impl<T: Threads> Inner<T> {
     /// Empties every cache, whoever's it is, and the depot.
     pub(crate) fn flush(&self) {
         let stocks = self.stocks.lock();
+        self.emptied.add_shared(1);
         steal_all(&stocks, |blocks| self.return_all(blocks.into_iter()));
         if !FORGETS_DEPOT.is_out() {
             self.drain_depot();
