@@ -214,6 +214,21 @@ impl Driver {
         Ok(context.0)
     }
 
+    /// Gives memory back that `cuMemAlloc` gave out, to anyone in the process. A context has to be current.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Call`], also for an address at which nothing of the driver's begins.
+    ///
+    /// # Safety
+    ///
+    /// No work uses the memory, nor will.
+    pub unsafe fn free(&self, address: u64) -> Result<(), CudaError> {
+        process::check()?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.functions.free(address) }
+    }
+
     /// The number of a stream; `None` where [streams have none](Self::has_stream_ids), and of one that is
     /// captured, as to ask for it would break the capture. No context is looked at: one has to be current,
     /// whichever.

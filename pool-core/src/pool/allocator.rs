@@ -247,6 +247,28 @@ impl<D: Device, T: Threads> Pool<D, T> {
         Some(block.block(self.inner.shared.shape()))
     }
 
+    /// What [`allocate`](Self::allocate) serves at the first look, of so many bytes; `None` if that has to
+    /// look further. For bindings, as [`hit_on`](Self::hit_on).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// assert!(pool.hit_clean(4096).is_none(), "the pool has no memory yet");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    pub fn hit_clean(&self, size_bytes: u64) -> Option<Block> {
+        if !self.inner.is_quiet() {
+            return None;
+        }
+        let block = self.inner.shared.hit_of_size(CLEAN, size_bytes)?;
+        Some(block.block(self.inner.shared.shape()))
+    }
+
     /// What [`allocate_on`](Self::allocate_on) serves of the stream's own memory, though not at the first
     /// look; `None` if something else has to help. No call of the device is made, so that a binding can
     /// ask it first whether a handle still names the stream that it takes it for.
@@ -550,6 +572,37 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline]
     pub fn block_at_address(&self, address: u64) -> Option<Handle> {
         self.inner.addresses.find(address, |offset_bytes| self.block_at(offset_bytes))
+    }
+
+    /// Whether an address is of the pool's memory, or of addresses that it keeps for memory: nobody else
+    /// has a block there. Takes a lock.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in the arenas.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use pool_core::{Pool, PoolConfig};
+    /// # use pool_mock::device::{SimConfig, SimDevice};
+    /// # let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new())?;
+    /// let block = pool.allocate(4096)?;
+    /// let address = pool.address(&block).unwrap();
+    /// pool.free(block.handle())?;
+    /// assert!(pool.has_address(address + 4095));
+    /// assert!(!pool.has_address(0));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn has_address(&self, address: u64) -> bool {
+        let device = self.device();
+        self.inner.with_books(|books| {
+            books.arenas.every().any(|arena| {
+                let start = device.address(arena.range());
+                start.is_some_and(|start| address.wrapping_sub(start) < arena.size_bytes())
+            })
+        })
     }
 
     /// Where a live block lies on the device. Takes a lock.

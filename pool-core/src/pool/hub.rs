@@ -27,6 +27,7 @@ type Before<D> = (u64, Vec<Shared<D>>);
 pub(super) type Need = (u32, u64);
 
 /// Why a stream did not wait for what memory was used by.
+#[derive(Clone, Copy)]
 enum Unready {
     /// In this source nothing can be recorded now, as where it is captured.
     Source(u32),

@@ -1,9 +1,9 @@
 /*
  * Stream-ordered memory of CUDA devices, from a pool of the library's own.
  *
- * What cudaMallocAsync and cudaFreeAsync do, with less time and less memory. The functions answer a
- * cudaError_t (0: success) and leave everything as it was when they answer another. Any thread may call
- * any of them. The library finds the driver when it is first called: it links nothing of CUDA, and where
+ * What cudaMallocAsync, cudaFreeAsync, cudaMalloc and cudaFree do, with less time and less memory. The
+ * functions answer a cudaError_t (0: success) and leave everything as it was when they answer another;
+ * poolLastErrorMessage says why. Any thread may call any of them. The library finds the driver when it is first called: it links nothing of CUDA, and where
  * there is no driver the functions answer cudaErrorInsufficientDriver (35).
  *
  * Each device has one pool, made at its first use, in its primary context: the one that the runtime uses.
@@ -11,7 +11,7 @@
  * A hit, which is memory that was freed on the stream before, makes no call of the driver; with several
  * devices, on the legacy default stream, it asks which context is current.
  *
- * STREAMS. `stream` is a cudaStream_t (or CUstream) of a primary context: one that was created, 0 or
+ * STREAMS. `stream` is a cudaStream_t (or CUstream), which is a pointer, of a primary context: one that was created, 0 or
  * cudaStreamLegacy (1), the legacy default stream, or cudaStreamPerThread (2), the calling thread's own.
  * The library keeps a stream that it was given: before it is destroyed, poolStreamDestroyed must be
  * called. If that is forgotten, the library may make a call with a handle that names nothing, which ends
@@ -23,40 +23,78 @@
  * that is captured and was not announced answer cudaErrorStreamCaptureUnsupported (900), unless they are
  * hits: those are not noticed.
  *
+ * CONFIGURATION. POOL_CONF=key:value,... in the environment, read at the first call: limit, initial,
+ * all_but, step, cache and watermark take sizes (2GiB), pages and free_sync 0 or 1. With a key that there is
+ * not, each call answers 1 (invalid value), and the message lists those that there are.
+ *
  * FORKS AND EXITS. In a forked child of a process that used CUDA, the functions answer
  * cudaErrorInitializationError (3), and while the process exits, cudaErrorCudartUnloading (4), unless no call
  * of the driver is needed. What is live then is the driver's to take back.
  */
+
+
 #ifndef POOL_CUDA_H
 #define POOL_CUDA_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* A cudaStream_t is a pointer to one, whether the runtime's headers are there or not. */
-struct CUstream_st;
-
-/* A device's figures. Bytes are those of blocks as they were given out: requests rounded up. */
+/**
+ * A device's figures. Bytes are those of blocks as they were given out: requests rounded up.
+ */
 typedef struct poolStats {
-    size_t liveBytes;         /* held by the program */
-    size_t peakLiveBytes;     /* the most of them at once: exact while one thread uses the device, */
-                              /* else within 1 MiB for each thread that does */
-    size_t reservedBytes;     /* taken from the device */
-    size_t peakReservedBytes; /* the most of them at once */
-    size_t deferredBytes;     /* freed, and waiting for work of the device or for a graph */
-    size_t limitBytes;        /* the most that may be taken; 0: as much as there is */
-    uint64_t allocations;     /* blocks given out */
-    uint64_t frees;           /* blocks freed */
-    uint64_t hits;            /* allocations that the stream's own memory served at once */
-    uint64_t growths;         /* times that more was taken from the device */
-    uint64_t trims;           /* calls of poolTrim that succeeded */
+    /**
+     * Held by the program, each block at the size that it was given.
+     */
+    size_t liveBytes;
+    /**
+     * The most of them at once: exact while one thread uses the device, else off by 1 MiB a thread at
+     * most.
+     */
+    size_t peakLiveBytes;
+    /**
+     * Taken from the device.
+     */
+    size_t reservedBytes;
+    /**
+     * The most of them at once.
+     */
+    size_t peakReservedBytes;
+    /**
+     * Freed, and waiting for work of the device.
+     */
+    size_t deferredBytes;
+    /**
+     * The most that may be taken from the device; 0: as much as there is.
+     */
+    size_t limitBytes;
+    /**
+     * Blocks given out.
+     */
+    uint64_t allocations;
+    /**
+     * Blocks freed.
+     */
+    uint64_t frees;
+    /**
+     * Of the allocations, those that memory at hand served at once.
+     */
+    uint64_t hits;
+    /**
+     * Times that more was taken from the device.
+     */
+    uint64_t growths;
+    /**
+     * Calls of `poolTrim` that succeeded.
+     */
+    uint64_t trims;
 } poolStats;
 
-/*
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
  * Gives out memory of the stream's device, aligned to 256 bytes, that work queued on the stream from now
  * on may use. Work on other streams has to be ordered behind it by the program. Zero bytes are a null
  * pointer and no error.
@@ -66,66 +104,113 @@ typedef struct poolStats {
  * context is not its device's primary one. 400 (invalid handle): a stream of such a context. 900: see
  * CAPTURES. Else the code of the call of the driver that failed. *devPtr is written at success alone.
  */
-int poolMallocAsync(void **devPtr, size_t size, struct CUstream_st *stream);
+int poolMallocAsync(void **devPtr, size_t size, void *stream);
 
-/*
+/**
  * Takes memory back, which serves again behind the work that is queued now on the stream and on the one
  * that it was given out on. The stream may be of another device. Work on any other stream that uses it
- * has to be ordered before by the program. Null is no error, and nothing happens.
+ * has to be ordered before by the program, or said by poolRecordStream. Null is no error, and nothing
+ * happens.
  *
  * 1 (invalid value): no live block of the library's begins at devPtr; it was freed already, or is of
  * another allocator. Else as poolMallocAsync, and the block is live still.
  */
-int poolFreeAsync(void *devPtr, struct CUstream_st *stream);
+int poolFreeAsync(void *devPtr, void *stream);
 
-/*
+/**
+ * Says that work on a stream, what is queued now and what will be until the block is freed, uses a block: it
+ * serves again behind that work too. The stream may be of another device.
+ *
+ * 1 (invalid value): no live block of the library's begins at devPtr. Else as poolMallocAsync.
+ */
+int poolRecordStream(void *devPtr, void *stream);
+
+/**
  * Says that a stream is about to be destroyed, or that the library is not to keep it any more. Its free
  * memory serves others once its work so far is done. A stream that the library does not know is no error.
  *
  * 1 (invalid value): a default stream, which has no end. 900: the stream is announced as captured.
  */
-int poolStreamDestroyed(struct CUstream_st *stream);
+int poolStreamDestroyed(void *stream);
 
-/*
+/**
  * Says that a stream is about to be captured into a graph, to which the program gives a number of its
  * own. Until the capture's end is announced nothing is waited for on that device, and nothing goes back to
  * it. Captures with the same number share memory, so that their graphs must not run at once.
  *
  * 900: the stream is announced already.
  */
-int poolBeginCapture(struct CUstream_st *stream, uint64_t graph);
+int poolBeginCapture(void *stream, uint64_t graph);
 
-/* Says that a capture has ended, well or not. 1: none was announced for the stream. */
-int poolEndCapture(struct CUstream_st *stream);
+/**
+ * Says that a capture has ended, well or not. 1: none was announced for the stream.
+ */
+int poolEndCapture(void *stream);
 
-/*
+/**
  * Says that a graph of a device is launched no more: what is its own serves again once all work of the
  * device so far is done. 1: there is no such graph. 900: it is being captured.
  */
 int poolReleaseGraph(int device, uint64_t graph);
 
-/*
+/**
  * Sets the most bytes that the library takes from a device; 0: as many as there are. What it has beyond
- * that goes back as far as nothing uses it; the rest stays, and nothing more is taken.
+ * that goes back as far as nothing uses it; the rest stays, and nothing more is taken. 101 (invalid
+ * device): there is none with this number, which is the runtime's.
  */
 int poolSetLimit(int device, size_t bytes);
 
-/*
+/**
  * Gives memory back to a device that nothing uses, while more than `keep` bytes stay. No work of the
  * device is waited for: memory that it may still use stays.
  */
 int poolTrim(int device, size_t keep);
 
-/* Starts a device's peaks anew from what is there now. */
+/**
+ * Starts a device's peaks anew from what is there now.
+ */
 int poolResetPeaks(int device);
 
-/* Writes a device's figures; all zero for one that was not used. 1: stats is null. */
-int poolGetStats(int device, poolStats *stats);
+/**
+ * Writes a device's figures; all zero for one that was not used. 1: stats is null.
+ */
+int poolGetStats(int device, struct poolStats *stats);
 
-/* A device is the runtime's number of it. 101 (invalid device): there is none with this number. */
+/**
+ * The code of the last of this thread's calls that failed; 0 if none has. It stays until another fails.
+ */
+int poolLastError(void);
+
+/**
+ * Why the last of this thread's calls that failed did: text for a person, of one line or several. Where
+ * memory is short it says what was asked, what there is in which state, and what would help. It is valid
+ * until another call of this thread fails; empty if none has.
+ */
+const char *poolLastErrorMessage(void);
+
+/**
+ * Gives out memory of the current device that work on any stream may use from now on, aligned to 256
+ * bytes, as `cudaMalloc` does: nothing that is queued still uses it. Zero bytes are a null pointer and no
+ * error. As with the runtime, the primary context of its current device is made current on a thread that
+ * has none.
+ *
+ * 1 (invalid value): `devPtr` is null. 2 (memory allocation): there is no such block, nor can one be made
+ * within the limit and the device's memory. 201 (no such context): the current context is not its
+ * device's primary one. `*devPtr` is written at success alone.
+ */
+int poolMalloc(void **devPtr, size_t size);
+
+/**
+ * Takes memory back, as `cudaFree` does, whichever of the library's functions gave it out. It serves again
+ * once all work of its device so far is done. That is not waited for, unless `POOL_CONF` has `free_sync:1`.
+ * What is not the pool's is passed on to the runtime's `cudaFree`, or else to the driver. Null is no error.
+ *
+ * 1 (invalid value): no live block begins at `devPtr`.
+ */
+int poolFree(void *devPtr);
 
 #ifdef __cplusplus
-}
-#endif
+}  // extern "C"
+#endif  // __cplusplus
 
-#endif
+#endif  /* POOL_CUDA_H */

@@ -6,6 +6,8 @@ use pool_core::device::{Device as _, Failure, Severity};
 use pool_core::{DeviceError, Pool, PoolError};
 use pool_cuda::{CudaDevice, CudaError, CudaThreads};
 
+use crate::last;
+
 /// A `cudaError_t` that is no success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(c_int);
@@ -19,11 +21,11 @@ impl Code {
     /// `cudaErrorMemoryAllocation`.
     pub(crate) const MEMORY: Self = Self(2);
     /// `cudaErrorInitializationError`: in a forked child of a process that used CUDA.
-    const INITIALIZATION: Self = Self(3);
+    pub(crate) const INITIALIZATION: Self = Self(3);
     /// `cudaErrorCudartUnloading`: the process ends.
-    const UNLOADING: Self = Self(4);
+    pub(crate) const UNLOADING: Self = Self(4);
     /// `cudaErrorInsufficientDriver`: no driver, or one that is too old.
-    const INSUFFICIENT_DRIVER: Self = Self(35);
+    pub(crate) const INSUFFICIENT_DRIVER: Self = Self(35);
     /// `cudaErrorNoDevice`.
     pub(crate) const NO_DEVICE: Self = Self(100);
     /// `cudaErrorInvalidDevice`.
@@ -33,15 +35,24 @@ impl Code {
     /// `cudaErrorInvalidResourceHandle`: a stream of such a context.
     pub(crate) const INVALID_HANDLE: Self = Self(400);
     /// `cudaErrorNotSupported`.
-    const NOT_SUPPORTED: Self = Self(801);
+    pub(crate) const NOT_SUPPORTED: Self = Self(801);
     /// `cudaErrorStreamCaptureUnsupported`: a capture that was not announced, or is not over.
     pub(crate) const CAPTURE: Self = Self(900);
     /// `cudaErrorUnknown`.
     pub(crate) const UNKNOWN: Self = Self(999);
 
-    /// What a function answers.
+    /// What the runtime answered.
+    pub(crate) fn of_runtime(code: c_int) -> Self {
+        Self(code)
+    }
+
+    pub(crate) fn number(self) -> c_int {
+        self.0
+    }
+
+    /// What a function answers that keeps no message.
     pub(crate) fn of(result: Result<()>) -> c_int {
-        result.map_or_else(|Self(code)| code, |()| 0)
+        result.map_or_else(Self::number, |()| 0)
     }
 
     /// What an error of a pool is. One whose device is lost answers what the driver says of it by now.
@@ -49,6 +60,7 @@ impl Code {
         pool: &Pool<CudaDevice, CudaThreads>,
         error: PoolError<CudaError>,
     ) -> Self {
+        last::note(&error);
         match error {
             PoolError::Poisoned => {
                 pool.device().memory().map_or_else(Self::from, |_| Self::UNKNOWN)
@@ -76,6 +88,7 @@ impl Code {
 
 impl From<CudaError> for Code {
     fn from(error: CudaError) -> Self {
+        last::note(&error);
         match error {
             CudaError::NoDriver { .. } | CudaError::MissingFunction { .. } => {
                 Self::INSUFFICIENT_DRIVER

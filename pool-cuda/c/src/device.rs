@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pool_core::device::Device as _;
-use pool_core::policy::Pages;
-use pool_core::{Pool, PoolConfig, PoolError, StreamId};
+use pool_core::{Pool, PoolError, StreamId};
 use pool_cuda::{CudaDevice, CudaError, CudaThreads, Driver};
 
 use crate::code::{Code, Result};
+use crate::conf::Conf;
 use crate::handle::StreamHandle;
 use crate::ledger::Ledger;
 use crate::stats::poolStats;
@@ -39,10 +39,9 @@ pub(crate) struct Known {
 }
 
 impl DevicePool {
-    pub(crate) fn open(driver: &'static Driver, ordinal: u32) -> Result<Self> {
+    pub(crate) fn open(driver: &'static Driver, ordinal: u32, conf: &Conf) -> Result<Self> {
         let device = CudaDevice::open_on(driver, ordinal)?;
-        let config = PoolConfig::new().pages(Pages::default()).finds_addresses(true);
-        let core = Pool::on_platform(device.clone(), config).map_err(|error| match error {
+        let core = Pool::on_platform(device.clone(), conf.pool()).map_err(|error| match error {
             PoolError::OutOfHostMemory | PoolError::Config(_) => Code::MEMORY,
             error => open_code(error),
         })?;

@@ -4,7 +4,11 @@
 //!
 //! | module | its one job |
 //! | --- | --- |
-//! | `calls` | the functions |
+//! | `calls` | the functions that name a stream, and those that name a device |
+//! | `plain` | those that name neither |
+//! | `last` | what went wrong last on a thread |
+//! | `conf` | what the environment says of the pools |
+//! | `runtime` | the CUDA runtime, where the process has it |
 //! | `handle`, `thread` | streams as programs name them, and what a thread remembers of them |
 //! | `library` | the process's driver and pools, and whose a stream or a pointer is |
 //! | `device` | one device's pool, and the streams that it knows |
@@ -13,17 +17,24 @@
 
 mod calls;
 mod code;
+mod conf;
 mod device;
 mod handle;
+mod last;
 mod ledger;
 mod library;
+mod plain;
+mod runtime;
 mod stats;
 mod thread;
 
 pub use calls::{
     poolBeginCapture, poolEndCapture, poolFreeAsync, poolGetStats, poolMallocAsync,
-    poolReleaseGraph, poolResetPeaks, poolSetLimit, poolStreamDestroyed, poolTrim,
+    poolRecordStream, poolReleaseGraph, poolResetPeaks, poolSetLimit, poolStreamDestroyed,
+    poolTrim,
 };
+pub use last::{poolLastError, poolLastErrorMessage};
 #[doc(hidden)]
 pub use library::{start_on, stop};
+pub use plain::{poolFree, poolMalloc};
 pub use stats::poolStats;

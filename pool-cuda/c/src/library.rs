@@ -8,8 +8,10 @@ use pool_core::{Handle, PoolError, StreamId};
 use pool_cuda::{CudaError, Driver};
 
 use crate::code::{Code, Result};
+use crate::conf::Conf;
 use crate::device::DevicePool;
 use crate::handle::StreamHandle;
+use crate::runtime;
 use crate::thread::{self, Seen};
 
 /// It lasts as long as the process: at its end the driver takes all back.
@@ -18,6 +20,7 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 /// The driver and the devices that it shows.
 pub(crate) struct Library {
     driver: &'static Driver,
+    conf: Conf,
     pools: Box<[OnceLock<DevicePool>]>,
     /// One thread at a time makes a pool.
     opening: Mutex<()>,
@@ -73,12 +76,13 @@ fn seen_here(handle: StreamHandle) -> Option<Seen> {
 
 /// Starts on a driver, unless another thread has: then that one's is kept.
 fn start(driver: &'static Driver) -> Result<&'static Library> {
+    let conf = Conf::of_environment()?;
     let devices = driver.device_count()?;
     if devices == 0 {
         return Err(Code::NO_DEVICE);
     }
     let pools = (0..devices).map(|_| OnceLock::new()).collect();
-    let new = Box::into_raw(Box::new(Library { driver, pools, opening: Mutex::default() }));
+    let new = Box::into_raw(Box::new(Library { driver, conf, pools, opening: Mutex::default() }));
     let put = LIBRARY.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
     let kept = put.map_or_else(
         |first| {
@@ -136,6 +140,46 @@ impl Library {
         self.pools.get(ordinal)?.get()
     }
 
+    pub(crate) fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    pub(crate) fn conf(&self) -> &Conf {
+        &self.conf
+    }
+
+    /// The pool of the device that this thread works on, for calls that name no stream.
+    #[inline]
+    pub(crate) fn here(&'static self) -> Result<&'static DevicePool> {
+        match self.pools.first().and_then(OnceLock::get) {
+            Some(only) if self.is_single() && thread::has_entered() => Ok(only),
+            _ => {
+                self.enter_thread()?;
+                self.current()
+            }
+        }
+    }
+
+    /// Makes a context current, as the runtime does, on a thread that has none when it names no stream for
+    /// the first time: the primary one of the runtime's current device.
+    pub(crate) fn enter_thread(&'static self) -> Result<()> {
+        if thread::has_entered() {
+            return Ok(());
+        }
+        if self.driver.current_context()?.is_null() {
+            let ordinal = self.ordinal(runtime::device().unwrap_or(0))?;
+            // It stays current.
+            core::mem::forget(self.pool(ordinal)?.device().enter()?);
+        }
+        thread::set_entered();
+        Ok(())
+    }
+
+    /// Whether an address is of a pool's memory.
+    pub(crate) fn has(&'static self, address: u64) -> bool {
+        self.all_opened().any(|pool| pool.core.has_address(address))
+    }
+
     fn all_opened(&'static self) -> impl Iterator<Item = &'static DevicePool> {
         self.pools.iter().filter_map(OnceLock::get)
     }
@@ -151,7 +195,7 @@ impl Library {
             return Ok(pool);
         }
         let number = u32::try_from(ordinal).map_err(|_| Code::INVALID_DEVICE)?;
-        let pool = DevicePool::open(self.driver, number)?;
+        let pool = DevicePool::open(self.driver, number, &self.conf)?;
         Ok(place.get_or_init(|| pool))
     }
 

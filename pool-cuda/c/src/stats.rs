@@ -1,6 +1,6 @@
 //! The figures that C programs read.
 
-/// A device's figures, as the header has them.
+/// A device's figures. Bytes are those of blocks as they were given out: requests rounded up.
 #[expect(non_snake_case, reason = "C's names")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -22,7 +22,7 @@ pub struct poolStats {
     pub allocations: u64,
     /// Blocks freed.
     pub frees: u64,
-    /// Of the allocations, those that the stream's own memory served at once.
+    /// Of the allocations, those that memory at hand served at once.
     pub hits: u64,
     /// Times that more was taken from the device.
     pub growths: u64,

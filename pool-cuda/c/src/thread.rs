@@ -39,6 +39,8 @@ impl Seen {
 
 /// One thread's.
 struct Thread {
+    /// Whether a context was current, or made so, when it named no stream for the first time.
+    entered: Cell<bool>,
     seen: [Cell<Option<Seen>>; PLACES],
     seats: RefCell<Vec<(&'static DevicePool, Arc<Counts>)>>,
 }
@@ -81,7 +83,11 @@ fn this() -> Option<&'static Thread> {
 fn make() -> *const Thread {
     let made = OWNED.try_with(|owned| {
         let seen = [const { Cell::new(None) }; PLACES];
-        let thread = Box::into_raw(Box::new(Thread { seen, seats: RefCell::default() }));
+        let thread = Box::into_raw(Box::new(Thread {
+            entered: Cell::new(false),
+            seen,
+            seats: RefCell::default(),
+        }));
         owned.0.set(thread);
         FOUND.set(thread);
         thread.cast_const()
@@ -123,6 +129,20 @@ pub(crate) fn remember(handle: StreamHandle, pool: &'static DevicePool, known: K
     }
 }
 
+/// Whether this thread has had a context when it named no stream.
+#[inline]
+pub(crate) fn has_entered() -> bool {
+    // SAFETY: as in `this`.
+    unsafe { FOUND.get().as_ref() }.is_some_and(|thread| thread.entered.get())
+}
+
+/// From here on it has.
+pub(crate) fn set_entered() {
+    if let Some(thread) = this() {
+        thread.entered.set(true);
+    }
+}
+
 /// Does something with this thread's counts for a pool; with those of nobody in particular where a
 /// thread ends.
 pub(crate) fn with_counts(pool: &'static DevicePool, work: impl FnOnce(&Counts)) {
@@ -142,6 +162,7 @@ pub(crate) fn with_counts(pool: &'static DevicePool, work: impl FnOnce(&Counts))
 /// The pools are there.
 pub(crate) unsafe fn forget() {
     if let Some(thread) = this() {
+        thread.entered.set(false);
         thread.seen.iter().for_each(|seen| seen.set(None));
         for (pool, counts) in thread.seats.take() {
             pool.ledger.leave(&counts);

@@ -7,6 +7,7 @@ mod child;
 mod devices;
 mod faults;
 mod figures;
+mod plain;
 mod streams;
 mod sweep;
 mod threads;

@@ -42,7 +42,8 @@ fn compile(library: &Path, folder: &Path) -> Option<PathBuf> {
         .arg(here.join("include"))
         .arg(here.join("tests/program/program.c"))
         .arg(library)
-        .args(["-ldl", "-lpthread", "-lm", "-lgcc_s", "-o"])
+        // The library looks up by its name what the program has of the runtime.
+        .args(["-ldl", "-lpthread", "-lm", "-lgcc_s", "-rdynamic", "-o"])
         .arg(&program);
     match command.status() {
         Ok(status) => assert!(status.success()),
@@ -54,9 +55,10 @@ fn compile(library: &Path, folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-fn run(program: &Path, paths: &[&Path]) -> String {
+fn run(program: &Path, paths: &[&Path], conf: &str) -> String {
     let paths = std::env::join_paths(paths).unwrap();
-    let output = Command::new(program).env("LD_LIBRARY_PATH", paths).output().unwrap();
+    let mut command = Command::new(program);
+    let output = command.env("LD_LIBRARY_PATH", paths).env("POOL_CONF", conf).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
     String::from_utf8(output.stdout).unwrap()
@@ -72,13 +74,18 @@ fn a_program_in_c_runs_with_a_driver_and_without() {
     let beside = library.parent().unwrap();
     for library in [library.clone(), library.with_extension("a")] {
         let Some(program) = compile(&library, folder.path()) else { return };
-        for _ in 0..5 {
-            assert_eq!(run(&program, &[&drivers, beside]), "all is well\n");
+        for conf in ["", "", "", "free_sync:1,pages:0,step:4MiB", "limit:1GiB,initial:32MiB"] {
+            assert_eq!(run(&program, &[&drivers, beside], conf), "all is well\n", "{conf}");
         }
+        let said = run(&program, &[&drivers, beside], "limit:1GiB,no_such_key:3");
+        assert!(
+            said.contains("no key \"no_such_key\"") && said.contains("\n  free_sync:"),
+            "{said}"
+        );
         if pool_cuda::Driver::system().is_ok() {
             println!("there is a driver here, so nothing is run without one");
             continue;
         }
-        assert_eq!(run(&program, &[beside]), "no driver\n");
+        assert_eq!(run(&program, &[beside], ""), "no driver\n");
     }
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct CUstream_st *Stream;
 typedef unsigned long long Address;
@@ -53,12 +54,20 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* As the runtime's, which the library finds by its name where the process has it. */
+static void *freed;
+int cudaFree(void *pointer) {
+    freed = pointer;
+    return pointer == &freed ? 0 : 1;
+}
+
 int main(void) {
     void *block = &block, *driver = dlopen("libcuda.so.1", RTLD_NOW);
     poolStats stats;
     if (!driver) {
         int answers[] = {poolMallocAsync(&block, 1, NULL), poolFreeAsync(&stats, NULL), poolSetLimit(0, 1),
-                         poolTrim(0, 0), poolResetPeaks(0), poolGetStats(0, &stats), poolStreamDestroyed(NULL)};
+                         poolTrim(0, 0), poolResetPeaks(0), poolGetStats(0, &stats), poolStreamDestroyed(NULL),
+                         poolMalloc(&block, 1), poolFree(NULL), poolRecordStream(&stats, NULL)};
         for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) CHECK(answers[i] == 35);
         CHECK(block == &block);
         puts("no driver");
@@ -75,6 +84,12 @@ int main(void) {
 
     int device;
     CHECK(cuInit(0) == 0 && cuDeviceGet(&device, 0) == 0);
+    const char *conf = getenv("POOL_CONF");
+    if (conf && strstr(conf, "no_such_key")) {
+        CHECK(poolMalloc(&block, 1) == 1 && poolLastError() == 1 && block == &block);
+        puts(poolLastErrorMessage());
+        return 0;
+    }
     CHECK(cuDevicePrimaryCtxRetain(&context, device) == 0 && cuCtxSetCurrent(context) == 0);
 
     Stream stream, streams[4];
@@ -89,6 +104,16 @@ int main(void) {
     CHECK(poolMallocAsync(NULL, 1, stream) == 1);
     CHECK(poolMallocAsync(&block, 0, stream) == 0 && !block);
     CHECK(poolMallocAsync(&block, (size_t)-1, stream) == 2 && !block);
+    CHECK(poolLastError() == 2 && strlen(poolLastErrorMessage()) > 0);
+
+    CHECK(poolMalloc(&block, 1000) == 0 && block && (size_t)block % 256 == 0);
+    CHECK(cuMemsetD8Async((Address)(size_t)block, 7, 1000, stream) == 0);
+    CHECK(poolRecordStream(block, stream) == 0 && poolRecordStream(&stats, stream) == 1);
+    CHECK(poolFree(block) == 0 && !freed);
+    CHECK(poolFree(block) == 1 && !freed);
+    CHECK(poolFree(&freed) == 0 && freed == &freed);
+    CHECK(poolFree(&stats) == 1 && freed == &stats);
+    CHECK(poolFree(NULL) == 0);
 
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
