@@ -156,7 +156,9 @@ fn what_can_be_waited_for_serves_where_what_fits_best_cannot() {
     pool.begin_capture(captured, GraphId(1)).unwrap();
     let next = pool.allocate_on(asker, MIB).unwrap();
     write(&pool, pool.stream(asker).unwrap(), &next, device.new_owner());
-    handles.into_iter().for_each(|handle| device.go(handle).unwrap());
+    for handle in handles {
+        device.go(handle).unwrap();
+    }
     let graph = device.end_capture(handles[0]).unwrap();
     pool.end_capture(captured).unwrap();
     device.drop_graph(graph).unwrap();
