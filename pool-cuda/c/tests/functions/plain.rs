@@ -110,6 +110,38 @@ fn either_function_frees_what_the_other_gave_out() {
 }
 
 #[test]
+fn p101_a_free_without_a_stream_is_behind_all_work_and_one_with_a_stream_behind_its_own() {
+    let bed = Bed::single();
+    let (home, other) = (bed.stream(), bed.stream());
+    let device = bed.simulation.device(0);
+    assert_eq!(poolSetLimit(0, 2 * MIB), SUCCESS);
+    // Given out on a stream, freed through no stream, while its work has not run.
+    let block = malloc(2 * MIB, home);
+    write(block, 2 * MIB, home);
+    device.hold(bed.simulation.stream(home)).unwrap();
+    give_back(block);
+    let next = malloc(2 * MIB, other);
+    assert_eq!(next, block);
+    write(next, 2 * MIB, other);
+    device.go(bed.simulation.stream(home)).unwrap();
+    free(next, other);
+    bed.go();
+    bed.assert_clean();
+    // The other way round: who names no stream gets nothing that work may still use.
+    let block = plain(MIB);
+    write(block, MIB, home);
+    device.hold(bed.simulation.stream(home)).unwrap();
+    free(block, home);
+    let next = plain(MIB);
+    assert_ne!(next, block);
+    write(next, MIB, other);
+    device.go(bed.simulation.stream(home)).unwrap();
+    give_back(next);
+    bed.go();
+    bed.assert_clean();
+}
+
+#[test]
 fn a_thread_without_a_context_gets_the_primary_one_and_keeps_it() {
     let bed = Bed::new();
     let current = || {
