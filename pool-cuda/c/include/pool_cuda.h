@@ -101,7 +101,8 @@ extern "C" {
  *
  * 1 (invalid value): devPtr is null. 2 (memory allocation): there is no such block, nor can one be made
  * within the limit and the device's memory. 201 (no such context): a default stream, and the current
- * context is not its device's primary one. 400 (invalid handle): a stream of such a context. 900: see
+ * context is not its device's primary one, which is not noticed at a hit. 400 (invalid handle): a stream
+ * of such a context. 900: see
  * CAPTURES. Else the code of the call of the driver that failed. *devPtr is written at success alone.
  */
 int poolMallocAsync(void **devPtr, size_t size, void *stream);

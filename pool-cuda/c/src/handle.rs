@@ -36,7 +36,8 @@ impl StreamHandle {
 
     /// As pools know it.
     pub(crate) fn stream(self) -> CudaStream {
-        CudaStream::from_raw(self.raw())
+        // SAFETY: a program names streams that are there, as each function says.
+        unsafe { CudaStream::from_raw(self.raw()) }
     }
 
     /// The same, to be named to pools of other devices than its own.

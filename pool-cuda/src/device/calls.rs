@@ -203,7 +203,7 @@ impl Device for CudaDevice {
             let mut stream = RawStream::NULL;
             // SAFETY: the pointer is to a local.
             unsafe { driver.functions.create_stream(&raw mut stream, STREAM_NON_BLOCKING) }?;
-            Ok(CudaStream::from_raw(stream.0))
+            Ok(CudaStream::of_handle(stream.0))
         };
         Ok(self.within(|| driver.relaxed(create))?)
     }

@@ -16,7 +16,8 @@ use crate::sys::RawStream;
 /// use pool_cuda::CudaStream;
 ///
 /// // The runtime's `cudaStream_t` is the same pointer.
-/// let stream = CudaStream::from_raw(core::ptr::null_mut());
+/// // SAFETY: null is the legacy default stream, which is always there.
+/// let stream = unsafe { CudaStream::from_raw(core::ptr::null_mut()) };
 /// assert_eq!(stream, CudaStream::LEGACY);
 /// ```
 #[derive(Clone)]
@@ -42,11 +43,20 @@ impl CudaStream {
 
     /// A stream by the driver's or the runtime's handle.
     ///
+    /// # Safety
+    ///
+    /// The handle is of a stream that is there whenever this, or a clone of it, is named to a pool or a
+    /// device: the driver does not look whether it is.
+    ///
     /// # Example
     ///
     /// See [`CudaStream`].
     #[must_use]
-    pub fn from_raw(handle: *mut c_void) -> Self {
+    pub unsafe fn from_raw(handle: *mut c_void) -> Self {
+        Self::of_handle(handle)
+    }
+
+    pub(crate) fn of_handle(handle: *mut c_void) -> Self {
         if handle.is_null() {
             return Self::LEGACY;
         }

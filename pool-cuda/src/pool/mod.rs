@@ -232,7 +232,8 @@ impl CudaPool {
         owner: impl Send + Sync + 'static,
     ) -> Result<PoolStream, Error> {
         process::check()?;
-        let raw = CudaStream::from_raw(handle);
+        // SAFETY: passed on to the caller.
+        let raw = unsafe { CudaStream::from_raw(handle) };
         let name = if raw == CudaStream::LEGACY {
             Name::Lasting(self.legacy_id()?)
         } else if raw == CudaStream::PER_THREAD {

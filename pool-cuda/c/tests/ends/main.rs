@@ -1,8 +1,9 @@
 //! A process that forks, exits with live blocks, or is killed: it ends, and as it should.
 
+use core::time::Duration;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
@@ -15,7 +16,7 @@ mod common;
 const TIMES: usize = 100;
 
 /// None that ends takes nearly so long.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Runs it to its end; none if there is none.
 fn end(program: &Path, how: &str, paths: &[&Path]) -> Option<ExitStatus> {
