@@ -24,8 +24,7 @@ fn the_simulated_device_is_what_there_is_without_a_choice() {
 
 #[test]
 fn what_only_one_device_has_is_refused_for_the_other() {
-    for option in [&["--pacing", "idle"][..], &["--in-place"], &["--find-capacity"], &["--advise"]]
-    {
+    for option in [&["--pacing", "idle"][..], &["--in-place"], &["--advise"]] {
         let said = refusal(&[&["--device", "cuda:1"], option].concat());
         let expected = format!("{}: only with --device sim", option[0]);
         assert!(said.contains(&expected), "{said}");

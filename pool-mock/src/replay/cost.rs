@@ -44,6 +44,13 @@ impl Cost {
         }
     }
 
+    /// Nanoseconds for pages, over so many operations.
+    #[must_use]
+    pub fn paging_ns(&self, operations: usize) -> f64 {
+        let operations = u32::try_from(operations.max(1)).unwrap_or(u32::MAX);
+        self.paging_time.as_secs_f64() * 1e9 / f64::from(operations)
+    }
+
     /// Waits of streams and of the host.
     #[must_use]
     pub fn waits(&self) -> u64 {

@@ -195,7 +195,7 @@ impl Options {
             DeviceChoice::Simulated if given("work") => refuse("--work: only with --device cuda"),
             DeviceChoice::Simulated => {}
             DeviceChoice::Cuda(_) => {
-                for id in ["pacing", "in_place", "find_capacity", "advise"] {
+                for id in ["pacing", "in_place", "advise"] {
                     if given(id) {
                         let name = id.replace('_', "-");
                         refuse(&format!("--{name}: only with --device sim"));

@@ -214,7 +214,9 @@ impl PoolJob {
         let cost = Cost::between(&before, &pool.stats());
         let operations = u32::try_from(self.all.operations().max(1)).unwrap_or(u32::MAX);
         let ns_per_operation = nanoseconds / f64::from(operations);
-        Ok(Some(AtSmallest { cost, ns_per_operation, moved_pages: cost.moved_pages }))
+        let paging_ns_per_operation = cost.paging_ns(self.all.operations());
+        let moved_pages = cost.moved_pages;
+        Ok(Some(AtSmallest { cost, ns_per_operation, paging_ns_per_operation, moved_pages }))
     }
 
     /// What pools would need that keep to one stream each.

@@ -87,6 +87,7 @@ pub(crate) struct AtSmallest {
     #[serde(skip)]
     pub(crate) cost: Cost,
     pub(crate) ns_per_operation: f64,
+    pub(crate) paging_ns_per_operation: f64,
     pub(crate) moved_pages: u64,
 }
 

@@ -41,7 +41,7 @@ const DEVICE: [&str; 13] = [
     "violations",
 ];
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "trace",
     "pacing",
     "pass",
@@ -51,12 +51,15 @@ const PAGES: [&str; 9] = [
     "handles\nunmapped",
     "pages\nmoved",
     "time an\noperation",
+    "of which\nfor pages",
 ];
 
 const PAGES_LEGEND: &str = "\
 rows mapped: calls that put memory behind addresses, whatever the number of handles.
 pages moved: taken from where they held no block, and put where they were needed.
-smallest: a pass at the smallest limit, with no work queued and the simulated device's own time.";
+smallest: a pass at the smallest limit, with no work queued.
+for pages: the time of calls that move memory in pages, with what decides on them; on the simulated
+      device that is its own. In the other passes it is over all operations, too.";
 
 const LEGEND: &str = "\
 peak reserved: by a pool that grows by arenas, or has a --limit, and its ratio to peak live.
@@ -159,12 +162,14 @@ fn device_cells(row: &PoolRow, spent: &Spent) -> Vec<String> {
 
 /// What was done with pages in each pass, and in one at the smallest limit.
 fn pages_cells(row: &PoolRow) -> Vec<Vec<String>> {
+    let operations = row.operations;
     let cells = |pacing: &str, pass: &str, cost: &Cost, time: String| {
         let calls = &cost.calls;
         let counts = [calls.creations, calls.destructions, calls.commits, calls.decommits];
         let words = [short(&row.trace), pacing, pass].map(str::to_owned);
         let counts = counts.iter().chain([&cost.moved_pages]).map(ToString::to_string);
-        words.into_iter().chain(counts).chain([time]).collect::<Vec<_>>()
+        let paging = format!("{:.1} ns", cost.paging_ns(operations));
+        words.into_iter().chain(counts).chain([time, paging]).collect::<Vec<_>>()
     };
     let passes =
         row.device.iter().map(|spent| cells(&spent.pacing, spent.pass, &spent.cost, dash()));
