@@ -2,8 +2,10 @@
 
 use core::cell::RefCell;
 
+use pool_core::policy::Deferred;
 use pool_mock::program::{
-    Finding, HEADER_BYTES, Program, RECORD_BYTES, Tally, check, check_threads, decode,
+    Finding, HEADER_BYTES, Operation, Pace, Program, RECORD_BYTES, Release, Shape, Tally, Where,
+    check, check_threads, decode,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -68,4 +70,50 @@ fn threads_that_take_turns() {
         assert!(sum.served > 300 && sum.freed > 300 && sum.uses > 500, "{sum:?}");
         assert!(sum.retired > 30 && sum.captures > 10 && sum.growths > 10, "{sum:?}");
     }
+}
+
+/// In a capture, little is asked for by a call that names no stream, and before the clean memory that
+/// serves it lies much that cannot be waited for: more pieces than a search passes over.
+#[test]
+fn what_is_clean_is_found_behind_much_that_is_not() {
+    use Operation::{Allocate, AllocateMovable, BeginCapture, Create, Free, Retire};
+    let allocate = |on, size_bytes| Allocate {
+        on,
+        size_bytes,
+        align_bytes: 1,
+        tag: None,
+        affinity: None,
+        write: true,
+    };
+    let movable = |on, size_bytes, align_bytes| AllocateMovable { on, size_bytes, align_bytes };
+    let free = |block, release| Free { block, release, last_use: true };
+    let shape = Shape {
+        initial_bytes: 5 << 20,
+        limit_bytes: Some(5 << 20),
+        arena_bytes: 2 << 20,
+        cache_bytes: 0,
+        deferred: Deferred::Queue { blocks: 8, bytes: 256 << 10 },
+        pages: Some((192 << 10, true)),
+        memory_bytes: 16 << 20,
+        grows_in_capture: true,
+        pace: Pace::Lag(30),
+        abrupt_end: true,
+        streams: 4,
+        ..decode(&[]).shape
+    };
+    let operations = vec![
+        Create,
+        allocate(Where::Known(16), 1000),
+        allocate(Where::Raw(25), 2 << 20),
+        Retire { stream: 128 },
+        movable(Where::Known(5), 1_398_101, 64 << 10),
+        free(64, Release::On(Where::Known(5))),
+        allocate(Where::Raw(20), 512 << 10),
+        movable(Where::Raw(14), 2 << 20, 1),
+        BeginCapture { stream: 35, graph: 3, mode: 1, announce_first: false },
+        free(201, Release::AtHome),
+        free(14, Release::AtHome),
+        allocate(Where::Nowhere, 4096),
+    ];
+    check(&Program { shape, operations }).unwrap();
 }

@@ -158,6 +158,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 break;
             }
             passed_over.push(stretch);
+            self.pass_over_rest(books, stretch, &needs, &mut passed_over);
         }
         for stretch in passed_over {
             // They were lent whole just now: that takes no metadata.
@@ -224,7 +225,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         plea: &Plea<'_, D>,
         patience: &Patience,
     ) -> Result<Option<(Block, Vec<Need>)>, AllocError> {
-        let mut passed_over: Vec<Block> = Vec::new();
+        let (mut passed_over, mut rest) = (Vec::new(), Vec::new());
         let chosen = loop {
             let block = match self.shared.allocate_past_caches(HUB, &plea.request) {
                 Ok(block) => block,
@@ -243,11 +244,42 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if passed_over.len() == MOST_PASSED_OVER {
                 break Ok(None);
             }
+            self.pass_over_rest(books, stretch, &needs, &mut rest);
         };
         for block in passed_over {
             self.undo(block.handle());
         }
+        for stretch in rest {
+            // As it was lent.
+            self.shared.give(HUB, stretch);
+        }
         chosen
+    }
+
+    /// Takes what lies around a stretch that is passed over, and waits for the same: who looks for
+    /// little would else meet it piece by piece, and find nothing behind it.
+    fn pass_over_rest(
+        &self,
+        books: &Books<D>,
+        stretch: Stretch,
+        needs: &[Need],
+        passed_over: &mut Vec<Stretch>,
+    ) {
+        if self.rounds() {
+            return;
+        }
+        let shape = self.shared.shape();
+        for (extent, stain) in books.stains.around(stretch) {
+            if !needs.iter().any(|&(source, _)| source == stain.source) {
+                continue;
+            }
+            let before = u64::from(extent.start)..stretch.start.into();
+            let behind = stretch.end()..extent.end();
+            for part in [before, behind].into_iter().filter(|part| !part.is_empty()) {
+                let (place, len) = (shape.bytes(part.start), shape.bytes(part.end - part.start));
+                passed_over.extend(self.shared.take_lent_at(place, len));
+            }
+        }
     }
 
     /// Takes a block of the hub back that nobody was given: its stains are still there.

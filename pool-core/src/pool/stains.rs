@@ -78,6 +78,11 @@ impl Stains {
 
     /// The stains of a stretch, from its end to its start.
     pub(crate) fn of(&self, stretch: Stretch) -> impl Iterator<Item = Stain> + '_ {
+        self.around(stretch).map(|(_, stain)| stain)
+    }
+
+    /// The same, each with all that it covers.
+    pub(crate) fn around(&self, stretch: Stretch) -> impl Iterator<Item = (Stretch, Stain)> + '_ {
         let end = u64::from(stretch.start) + stretch.len;
         let last = u32::try_from(end).unwrap_or(u32::MAX);
         // The one that begins at the last granule of all is of a stretch that ends there.
@@ -87,7 +92,7 @@ impl Stains {
             .take_while(move |&(&start, stain)| {
                 u64::from(start) + stain.len > u64::from(stretch.start)
             })
-            .map(|(_, &stain)| stain)
+            .map(|(&start, &stain)| (Stretch { start, len: stain.len }, stain))
     }
 
     /// All stains.
