@@ -90,6 +90,96 @@ typedef struct poolStats {
     uint64_t trims;
 } poolStats;
 
+/**
+ * A device's figures, of which PyTorch's names are made. Bytes are those of blocks as they were given out.
+ */
+typedef struct poolTorchStats {
+    /**
+     * Held by the program.
+     */
+    uint64_t liveBytes;
+    /**
+     * The most of them at once.
+     */
+    uint64_t peakLiveBytes;
+    /**
+     * All that were ever given out.
+     */
+    uint64_t allocatedBytes;
+    /**
+     * All that were ever freed.
+     */
+    uint64_t freedBytes;
+    /**
+     * Blocks given out.
+     */
+    uint64_t allocations;
+    /**
+     * Blocks freed.
+     */
+    uint64_t frees;
+    /**
+     * Of the allocations, those that the stream's own memory served at once.
+     */
+    uint64_t hits;
+    /**
+     * Taken from the device.
+     */
+    uint64_t reservedBytes;
+    /**
+     * The most of them at once.
+     */
+    uint64_t peakReservedBytes;
+    /**
+     * Freed, and waiting for work of the device or for a graph.
+     */
+    uint64_t deferredBytes;
+    /**
+     * Blocks that wait.
+     */
+    uint64_t deferredBlocks;
+    /**
+     * Free.
+     */
+    uint64_t freeBytes;
+    /**
+     * In caches of threads.
+     */
+    uint64_t cachedBytes;
+    /**
+     * The most that may be taken from the device; 0: as much as there is.
+     */
+    uint64_t limitBytes;
+    /**
+     * What the device has.
+     */
+    uint64_t totalBytes;
+    /**
+     * Stretches of memory that were taken from the device, and are not back.
+     */
+    uint64_t arenas;
+    /**
+     * Times that more was taken from the device.
+     */
+    uint64_t growths;
+    /**
+     * Calls of the device that give memory.
+     */
+    uint64_t deviceAllocations;
+    /**
+     * Calls of the device that take it back.
+     */
+    uint64_t deviceFrees;
+    /**
+     * Times that the host waited for the device.
+     */
+    uint64_t hostWaits;
+    /**
+     * Requests that were refused for want of memory.
+     */
+    uint64_t refusals;
+} poolTorchStats;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -209,6 +299,112 @@ int poolMalloc(void **devPtr, size_t size);
  * 1 (invalid value): no live block begins at `devPtr`.
  */
 int poolFree(void *devPtr);
+
+/**
+ * Writes a device's figures; all zero for one that was not used. 1: `stats` is null. 101 (invalid device):
+ * there is none with this number.
+ */
+int pool_torch_stats(int device, struct poolTorchStats *stats);
+
+/**
+ * Starts a device's peaks anew from what is there now.
+ */
+int pool_torch_reset_peaks(int device);
+
+/**
+ * Gives back to all devices what nothing uses.
+ */
+int pool_torch_empty_cache(void);
+
+/**
+ * Sets the most that is taken from a device, as a part of its memory: 1 is all of it. 1 (invalid value): the
+ * fraction is not from 0 to 1.
+ */
+int pool_torch_set_fraction(double fraction, int device);
+
+/**
+ * Opens a pool, by a number of two parts that the program chooses, made if there is none: a stream is
+ * about to be captured into a graph whose memory it is. Several graphs may share one, if they do not run at
+ * once. Each call is one use, which `pool_torch_release_pool` gives back.
+ */
+int pool_torch_begin_pool(int device, uint64_t first, uint64_t second, void *stream);
+
+/**
+ * Closes a pool that was opened once more than closed: the capture of the stream is over, well or not. 1: it
+ * is not open.
+ */
+int pool_torch_end_pool(int device, uint64_t first, uint64_t second, void *stream);
+
+/**
+ * Makes a pool if there is none, and counts one use more.
+ */
+int pool_torch_hold_pool(int device, uint64_t first, uint64_t second);
+
+/**
+ * Gives a use of a pool back. After the last one its graphs are launched no more: what is theirs serves
+ * again once all work of the device so far is done. 1: there is no such pool.
+ */
+int pool_torch_release_pool(int device, uint64_t first, uint64_t second);
+
+/**
+ * How many uses of a pool there are; none of one that is not there.
+ */
+uint64_t pool_torch_pool_uses(int device, uint64_t first, uint64_t second);
+
+/**
+ * `pool_torch_allocate` for a program that takes null as success, as PyTorch does: where there is no
+ * memory the process ends, and says why.
+ */
+void *pool_torch_malloc(size_t size, int device, void *stream);
+
+/**
+ * `pool_torch_release` for a program that takes no answer: what is not freed is said on the standard
+ * error. The size is not looked at.
+ */
+void pool_torch_free(void *ptr, size_t _size, int device, void *stream);
+
+/**
+ * Gives out memory of a device that work queued on a stream of it may use, aligned to 256 bytes. Null where
+ * there is none, and for zero bytes: `poolLastError` and `poolLastErrorMessage` say why.
+ */
+void *pool_torch_allocate(size_t size, int device, void *stream);
+
+/**
+ * The same for a stream whose memory is a pool's that is open, by the pool's number of two parts. If the
+ * stream is captured, the memory is the graphs' that share the pool.
+ */
+void *pool_torch_allocate_in_pool(size_t size, int device, void *stream, uint64_t first, uint64_t second);
+
+/**
+ * Takes memory back, behind the work that is queued now on a stream of the device and on those that were
+ * noted for it. If nothing can be recorded in the stream, it is taken back behind all work of the device.
+ * Null is no error.
+ *
+ * 1 (invalid value): no live block begins at `ptr`.
+ */
+int pool_torch_release(void *ptr, int device, void *stream);
+
+/**
+ * Says that work on a stream, of whichever device, uses a block until that is freed. A stream that is
+ * neither a default one nor listed may be destroyed before: then all work of the device is waited for.
+ *
+ * 1 (invalid value): no live block begins at `ptr`. Null is no error.
+ */
+int pool_torch_record_stream(void *ptr, void *stream);
+
+/**
+ * Where the allocation begins that a block is, and its bytes: a block is one by itself. Null if none begins
+ * at `ptr`.
+ */
+void *pool_torch_base(void *ptr, size_t *size);
+
+/**
+ * Says which streams of a device are never destroyed, as those of PyTorch's own pool: the library may keep
+ * them. The default streams need not be listed. What was listed before stays so.
+ *
+ * 1 (invalid value): `streams` is null and `count` is not 0. 101 (invalid device).
+ */
+int pool_torch_list_streams(int device, void *const *streams, size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"

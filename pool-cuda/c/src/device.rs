@@ -28,6 +28,8 @@ pub(crate) struct DevicePool {
     /// One thread at a time changes the limit.
     limit: Mutex<()>,
     trims: AtomicU64,
+    /// Requests of PyTorch that were refused for want of memory.
+    pub(crate) refusals: AtomicU64,
 }
 
 /// A stream that the pool knows.
@@ -52,6 +54,7 @@ impl DevicePool {
             streams: Mutex::default(),
             limit: Mutex::default(),
             trims: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
         })
     }
 
@@ -144,6 +147,11 @@ impl DevicePool {
             // It is captured, or streams have no numbers.
             None => self.check_capture(handle).map(|()| true),
         }
+    }
+
+    /// Whether a stream is in a capture.
+    pub(crate) fn is_captured(&self, handle: StreamHandle) -> Result<bool> {
+        Ok(self.device().capture_id(&handle.stream())?.is_some())
     }
 
     /// Refuses a stream in a capture that nobody announced. In an announced one the pool looks by itself.

@@ -29,8 +29,8 @@ pub(crate) struct Totals {
     pub(crate) allocations: u64,
     pub(crate) frees: u64,
     pub(crate) hits: u64,
-    allocated_bytes: u64,
-    freed_bytes: u64,
+    pub(crate) allocated_bytes: u64,
+    pub(crate) freed_bytes: u64,
 }
 
 /// The books of a device.

@@ -12,6 +12,7 @@
 //! | `handle`, `thread` | streams as programs name them, and what a thread remembers of them |
 //! | `library` | the process's driver and pools, and whose a stream or a pointer is |
 //! | `device` | one device's pool, and the streams that it knows |
+//! | `torch` | the functions that PyTorch calls, and those that its shim calls |
 //! | `ledger`, `stats` | what is counted, and what programs read of it |
 //! | `code` | the runtime's codes |
 
@@ -27,6 +28,7 @@ mod plain;
 mod runtime;
 mod stats;
 mod thread;
+mod torch;
 
 pub use calls::{
     poolBeginCapture, poolEndCapture, poolFreeAsync, poolGetStats, poolMallocAsync,
@@ -38,3 +40,4 @@ pub use last::{poolLastError, poolLastErrorMessage};
 pub use library::{start_on, stop};
 pub use plain::{poolFree, poolMalloc};
 pub use stats::poolStats;
+pub use torch::*;

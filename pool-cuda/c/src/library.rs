@@ -13,6 +13,7 @@ use crate::device::DevicePool;
 use crate::handle::StreamHandle;
 use crate::runtime;
 use crate::thread::{self, Seen};
+use crate::torch::Torch;
 
 /// It lasts as long as the process: at its end the driver takes all back.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
@@ -21,6 +22,7 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 pub(crate) struct Library {
     driver: &'static Driver,
     conf: Conf,
+    torch: Torch,
     pools: Box<[OnceLock<DevicePool>]>,
     /// One thread at a time makes a pool.
     opening: Mutex<()>,
@@ -82,7 +84,13 @@ fn start(driver: &'static Driver) -> Result<&'static Library> {
         return Err(Code::NO_DEVICE);
     }
     let pools = (0..devices).map(|_| OnceLock::new()).collect();
-    let new = Box::into_raw(Box::new(Library { driver, conf, pools, opening: Mutex::default() }));
+    let new = Box::into_raw(Box::new(Library {
+        driver,
+        conf,
+        torch: Torch::default(),
+        pools,
+        opening: Mutex::default(),
+    }));
     let put = LIBRARY.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
     let kept = put.map_or_else(
         |first| {
@@ -144,6 +152,18 @@ impl Library {
         self.driver
     }
 
+    /// What is remembered for PyTorch.
+    pub(crate) fn torch(&self) -> &Torch {
+        &self.torch
+    }
+
+    /// The name that a thread remembers a stream of a pool's device by.
+    #[inline]
+    pub(crate) fn key(&self, handle: StreamHandle, pool: &DevicePool) -> StreamHandle {
+        let is_same_everywhere = !handle.is_default() || self.is_single();
+        if is_same_everywhere { handle } else { handle.in_context(pool.device().context()) }
+    }
+
     pub(crate) fn conf(&self) -> &Conf {
         &self.conf
     }
@@ -180,7 +200,7 @@ impl Library {
         self.all_opened().any(|pool| pool.core.has_address(address))
     }
 
-    fn all_opened(&'static self) -> impl Iterator<Item = &'static DevicePool> {
+    pub(crate) fn all_opened(&'static self) -> impl Iterator<Item = &'static DevicePool> {
         self.pools.iter().filter_map(OnceLock::get)
     }
 
@@ -212,10 +232,7 @@ impl Library {
         }
         let pool = if handle.is_default() { self.current()? } else { self.pool_of(handle)? };
         let known = pool.adopt(handle)?;
-        let is_same_everywhere = !handle.is_default() || self.is_single();
-        let seen_as =
-            if is_same_everywhere { handle } else { handle.in_context(pool.device().context()) };
-        thread::remember(seen_as, pool, known);
+        thread::remember(self.key(handle, pool), pool, known);
         Ok(Route::Known(pool, known.stream))
     }
 

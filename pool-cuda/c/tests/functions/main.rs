@@ -11,3 +11,4 @@ mod plain;
 mod streams;
 mod sweep;
 mod threads;
+mod torch;

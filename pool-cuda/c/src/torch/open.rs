@@ -1,0 +1,185 @@
+//! The pools of graphs that there are, how often each is used and open, and which streams are announced for
+//! it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pool_core::{GraphId, PoolError};
+
+use crate::code::{Code, Result};
+use crate::device::DevicePool;
+use crate::handle::StreamHandle;
+
+/// What PyTorch calls a pool by.
+pub(super) type PoolId = (u64, u64);
+
+/// The graphs of pools have numbers from here on, far from those that programs choose by themselves.
+const FIRST_GRAPH: u64 = 1 << 63;
+
+/// One pool of a device.
+#[derive(Debug)]
+struct Shared {
+    ordinal: u32,
+    id: PoolId,
+    /// The graphs that share it are one to the device's pool.
+    graph: GraphId,
+    uses: u64,
+    open: u64,
+    /// Announced, and not over.
+    streams: Vec<StreamHandle>,
+}
+
+/// All of a process. No call is made under the lock.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    shared: Vec<Shared>,
+    made: u64,
+}
+
+impl Table {
+    fn find(&mut self, pool: &DevicePool, id: PoolId) -> Option<&mut Shared> {
+        let ordinal = pool.device().ordinal();
+        self.shared.iter_mut().find(|shared| (shared.ordinal, shared.id) == (ordinal, id))
+    }
+
+    fn find_or_make(&mut self, pool: &DevicePool, id: PoolId) -> &mut Shared {
+        let ordinal = pool.device().ordinal();
+        let is_it = |shared: &Shared| (shared.ordinal, shared.id) == (ordinal, id);
+        let place = self.shared.iter().position(is_it).unwrap_or_else(|| {
+            let graph = GraphId(FIRST_GRAPH | self.made);
+            self.made += 1;
+            let streams = Vec::new();
+            self.shared.push(Shared { ordinal, id, graph, uses: 0, open: 0, streams });
+            self.shared.len() - 1
+        });
+        &mut self.shared[place]
+    }
+
+    /// The graph of a pool that nobody uses any more, which is gone from here on.
+    fn take_unused(&mut self, pool: &DevicePool, id: PoolId) -> Option<Shared> {
+        let ordinal = pool.device().ordinal();
+        let is_it = |shared: &Shared| (shared.ordinal, shared.id) == (ordinal, id);
+        let place = self.shared.iter().position(is_it)?;
+        let shared = &self.shared[place];
+        (shared.uses == 0 && shared.open == 0).then(|| self.shared.swap_remove(place))
+    }
+}
+
+impl Pools {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream is about to be captured into a graph of the pool's.
+    pub(super) fn begin(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
+        {
+            let mut table = self.table();
+            let shared = table.find_or_make(pool, id);
+            shared.uses += 1;
+            shared.open += 1;
+        }
+        // A default stream is never captured: another will be, and is announced when it asks for memory.
+        if handle.is_default() {
+            return Ok(());
+        }
+        self.announce_now(pool, id, handle).inspect_err(|_| {
+            let mut table = self.table();
+            if let Some(shared) = table.find(pool, id) {
+                shared.uses -= 1;
+                shared.open -= 1;
+            }
+            // Nothing of it was used.
+            table.take_unused(pool, id);
+        })
+    }
+
+    /// A stream asks for memory of a pool that is open. One that is captured is announced, if its capture
+    /// was not.
+    pub(super) fn announce(
+        &self,
+        pool: &DevicePool,
+        id: PoolId,
+        handle: StreamHandle,
+    ) -> Result<()> {
+        let known = {
+            let mut table = self.table();
+            let shared = table.find(pool, id).filter(|shared| shared.open > 0);
+            shared.ok_or(Code::INVALID_VALUE)?.streams.contains(&handle)
+        };
+        if known || !pool.is_captured(handle)? {
+            return Ok(());
+        }
+        self.announce_now(pool, id, handle)
+    }
+
+    fn announce_now(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
+        let graph = self.table().find(pool, id).ok_or(Code::INVALID_VALUE)?.graph;
+        match pool.core.begin_capture(&handle.stream(), graph) {
+            Ok(()) => {}
+            // By whoever ends it, too.
+            Err(PoolError::Captured(_)) => return Ok(()),
+            Err(error) => return Err(pool.code(error)),
+        }
+        if let Some(shared) = self.table().find(pool, id) {
+            shared.streams.push(handle);
+        }
+        Ok(())
+    }
+
+    /// A capture is over. Where several are under way it is that of the stream.
+    pub(super) fn end(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
+        let ended = {
+            let mut table = self.table();
+            let shared = table.find(pool, id).filter(|shared| shared.open > 0);
+            let shared = shared.ok_or(Code::INVALID_VALUE)?;
+            shared.open -= 1;
+            if shared.open == 0 {
+                core::mem::take(&mut shared.streams)
+            } else {
+                shared.streams.extract_if(.., |other| *other == handle).collect()
+            }
+        };
+        let mut result = Ok(());
+        for stream in ended {
+            match pool.core.end_capture(&stream.stream()) {
+                Ok(()) | Err(PoolError::NoCapture) => {}
+                Err(error) => result = Err(pool.code(error)),
+            }
+        }
+        self.release_unused(pool, id).and(result)
+    }
+
+    /// One use more.
+    pub(super) fn hold(&self, pool: &DevicePool, id: PoolId) {
+        self.table().find_or_make(pool, id).uses += 1;
+    }
+
+    /// One use less.
+    pub(super) fn release(&self, pool: &DevicePool, id: PoolId) -> Result<()> {
+        {
+            let mut table = self.table();
+            let shared = table.find(pool, id).filter(|shared| shared.uses > 0);
+            shared.ok_or(Code::INVALID_VALUE)?.uses -= 1;
+        }
+        self.release_unused(pool, id)
+    }
+
+    /// Gives back what belongs to a pool that nobody uses. If that fails, one use of it is left.
+    fn release_unused(&self, pool: &DevicePool, id: PoolId) -> Result<()> {
+        let Some(unused) = self.table().take_unused(pool, id) else { return Ok(()) };
+        match pool.core.release_graph(unused.graph) {
+            // Nothing was captured into it.
+            Ok(()) | Err(PoolError::NoCapture) => Ok(()),
+            Err(error) => {
+                self.table().shared.push(Shared { uses: 1, ..unused });
+                Err(pool.code(error))
+            }
+        }
+    }
+
+    pub(super) fn uses(&self, pool: &DevicePool, id: PoolId) -> u64 {
+        self.table().find(pool, id).map_or(0, |shared| shared.uses)
+    }
+}
