@@ -155,6 +155,10 @@ typedef struct poolTorchStats {
      */
     uint64_t totalBytes;
     /**
+     * Of that, what nobody has taken, in any process; 0 if the driver does not say.
+     */
+    uint64_t deviceFreeBytes;
+    /**
      * Stretches of memory that were taken from the device, and are not back.
      */
     uint64_t arenas;

@@ -43,6 +43,8 @@ pub struct poolTorchStats {
     pub limitBytes: u64,
     /// What the device has.
     pub totalBytes: u64,
+    /// Of that, what nobody has taken, in any process; 0 if the driver does not say.
+    pub deviceFreeBytes: u64,
     /// Stretches of memory that were taken from the device, and are not back.
     pub arenas: u64,
     /// Times that more was taken from the device.
@@ -77,6 +79,7 @@ impl DevicePool {
             cachedBytes: pool.cached_bytes,
             limitBytes: pool.limit_bytes.unwrap_or(0),
             totalBytes: self.device().total_bytes(),
+            deviceFreeBytes: self.device().memory().map_or(0, |memory| memory.free_bytes),
             arenas: pool.arenas,
             growths: pool.growths,
             deviceAllocations: pool.calls.allocations

@@ -1,0 +1,1 @@
+// Stands in for a header that the runtime's own includes.
