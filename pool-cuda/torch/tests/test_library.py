@@ -3,7 +3,7 @@
 import ctypes
 import re
 import unittest
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
 import bed
 from bed import INVALID_DEVICE, INVALID_VALUE, MEMORY, MIB

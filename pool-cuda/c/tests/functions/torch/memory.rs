@@ -220,6 +220,68 @@ fn out_of_memory_says_why_and_the_program_goes_on() {
     assert!(figures.deviceAllocations > 0 && figures.deviceFrees > 0);
 }
 
+/// Threads that free each other's blocks, on streams that are kept and on one that is not: every block is found
+/// by its pointer, and by one of them.
+#[test]
+fn threads_of_two_devices_free_each_others_blocks() {
+    const ROUNDS: usize = 500;
+    let mut bed = Bed::new();
+    let mut streams = Vec::new();
+    for device in [0, 1] {
+        bed.enter(device);
+        let (listed, raw) = (bed.stream(), bed.stream());
+        assert_eq!(list(device, &[listed]), SUCCESS);
+        streams.extend([(device, listed.addr()), (device, raw.addr())]);
+    }
+    let passed = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let job = |(device, stream): (c_int, usize)| {
+            let passed = &passed;
+            scope.spawn(move || {
+                let stream: Handle = core::ptr::without_provenance_mut(stream);
+                let mut random = fastrand::Rng::with_seed(stream.addr() as u64);
+                for _ in 0..ROUNDS {
+                    let block = ask(random.usize(1..MIB), device, stream).unwrap();
+                    passed.lock().unwrap().push((device, block.addr()));
+                    let other = random.usize(..);
+                    let taken = {
+                        let mut passed = passed.lock().unwrap();
+                        let place = other % passed.len();
+                        // A block is freed as of its device, as PyTorch does.
+                        let own = passed[place].0 == device;
+                        own.then(|| passed.swap_remove(place).1)
+                    };
+                    if let Some(taken) = taken {
+                        let taken = core::ptr::without_provenance_mut(taken);
+                        // SAFETY: the stream is there.
+                        assert_eq!(unsafe { pool_torch_release(taken, device, stream) }, SUCCESS);
+                    }
+                }
+            })
+        };
+        let jobs: Vec<_> = streams.iter().map(|&stream| job(stream)).collect();
+        // Wholly, which the scope does not wait for.
+        for job in jobs {
+            job.join().unwrap();
+        }
+    });
+    for (device, block) in passed.into_inner().unwrap() {
+        let block = core::ptr::without_provenance_mut(block);
+        // SAFETY: the default stream is there.
+        unsafe {
+            assert_eq!(pool_torch_release(block, device, null_mut()), SUCCESS);
+            assert_eq!(pool_torch_release(block, device, null_mut()), INVALID_VALUE);
+        }
+    }
+    for device in [0, 1] {
+        let figures = figures(device);
+        assert_eq!((figures.allocations, figures.frees), (2 * ROUNDS as u64, 2 * ROUNDS as u64));
+        assert_eq!(figures.liveBytes, 0);
+    }
+    bed.go();
+    bed.assert_clean();
+}
+
 /// PyTorch takes null as success.
 #[test]
 fn the_plain_function_ends_the_process_with_the_message() {
