@@ -183,6 +183,28 @@ fn an_end_is_of_its_own_stream() {
     assert_eq!((release(), release()), (SUCCESS, SUCCESS));
 }
 
+/// Before the first allocation in it: the stream's own memory is another's, and nothing is recorded in it.
+#[test]
+fn a_capture_is_known_from_its_beginning() {
+    let bed = Bed::single();
+    let (stream, other) = (bed.stream(), bed.stream());
+    assert_eq!(list(0, &[stream, other]), SUCCESS);
+    let freed = take(MIB, stream);
+    write(freed, MIB, stream);
+    assert_eq!(give(freed, stream), SUCCESS);
+    assert_eq!(begin(stream), SUCCESS);
+    ok!(cuStreamBeginCapture_v2(stream, 2));
+    for size in [MIB, 2 * MIB, 40 * MIB] {
+        let block = take(size, other);
+        write(block, size, other);
+        assert_eq!(give(block, other), SUCCESS);
+    }
+    Graph::of(stream).end();
+    assert_eq!((end(stream), release()), (SUCCESS, SUCCESS));
+    bed.go();
+    bed.assert_clean();
+}
+
 #[test]
 fn a_capture_that_fails_leaves_nothing_behind() {
     let bed = Bed::single();
