@@ -363,9 +363,9 @@ void *pool_torch_malloc(size_t size, int device, void *stream);
 
 /**
  * `pool_torch_release` for a program that takes no answer: what is not freed is said on the standard
- * error. The size is not looked at.
+ * error, with the size, which is not looked at otherwise.
  */
-void pool_torch_free(void *ptr, size_t _size, int device, void *stream);
+void pool_torch_free(void *ptr, size_t size, int device, void *stream);
 
 /**
  * Gives out memory of a device that work queued on a stream of it may use, aligned to 256 bytes. Null where

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn pool_torch_malloc(
 }
 
 /// `pool_torch_release` for a program that takes no answer: what is not freed is said on the standard
-/// error. The size is not looked at.
+/// error, with the size, which is not looked at otherwise.
 ///
 /// # Safety
 ///
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn pool_torch_malloc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pool_torch_free(
     ptr: *mut c_void,
-    _size: usize,
+    size: usize,
     device: c_int,
     stream: *mut c_void,
 ) {
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn pool_torch_free(
     // At the process's end, and in a forked child, the driver has it.
     let is_over = [Code::UNLOADING, Code::INITIALIZATION].map(Code::number).contains(&code);
     if code != 0 && !is_over {
-        eprintln!("pool_torch_free: {ptr:p} on device {device}: {}", reason());
+        eprintln!("pool_torch_free: {ptr:p}, {size} bytes on device {device}: {}", reason());
     }
 }
 
