@@ -147,13 +147,21 @@ fn allocate(
         library.torch().pools.announce(pool, id, handle)?;
     }
     pool.check_capture(handle)?;
-    let block = pool.core.allocate_on(named.on(), size_bytes).map_err(|error| {
-        let code = pool.code(error);
-        if code == Code::MEMORY {
-            pool.refusals.fetch_add(1, Ordering::Relaxed);
-        }
-        code
-    })?;
+    let ask = || pool.core.allocate_on(named.on(), size_bytes).map_err(|error| pool.code(error));
+    let block = ask()
+        .or_else(|code| {
+            let held_back = into.filter(|_| code == Code::MEMORY);
+            // Perhaps for want of what a capture forbids, and none is under way.
+            match held_back {
+                Some(id) if library.torch().pools.withdraw(pool, id)? => ask(),
+                _ => Err(code),
+            }
+        })
+        .inspect_err(|&code| {
+            if code == Code::MEMORY {
+                pool.refusals.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
     thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), false));
     Ok(pool.core.address(&block).unwrap_or_default())
 }

@@ -114,6 +114,27 @@ impl Pools {
         self.announce_now(pool, id, handle)
     }
 
+    /// Takes back what was announced for a pool's streams that are not captured: PyTorch opens pools without
+    /// captures, too. Whether there was such a stream. If it is captured after all, it is announced when it asks
+    /// for memory.
+    pub(super) fn withdraw(&self, pool: &DevicePool, id: PoolId) -> Result<bool> {
+        let streams = self.table().find(pool, id).map(|shared| shared.streams.clone());
+        let mut withdrawn = false;
+        for handle in streams.unwrap_or_default() {
+            if pool.is_captured(handle)? {
+                continue;
+            }
+            if let Some(shared) = self.table().find(pool, id) {
+                shared.streams.retain(|other| *other != handle);
+            }
+            match pool.core.end_capture(&handle.stream()) {
+                Ok(()) | Err(PoolError::NoCapture) => withdrawn = true,
+                Err(error) => return Err(pool.code(error)),
+            }
+        }
+        Ok(withdrawn)
+    }
+
     fn announce_now(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
         let graph = self.table().find(pool, id).ok_or(Code::INVALID_VALUE)?.graph;
         match pool.core.begin_capture(&handle.stream(), graph) {

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use pool_cuda_c::{
     pool_torch_allocate_in_pool, pool_torch_begin_pool, pool_torch_empty_cache,
     pool_torch_end_pool, pool_torch_hold_pool, pool_torch_pool_uses, pool_torch_record_stream,
-    pool_torch_release_pool,
+    pool_torch_release_pool, poolSetLimit,
 };
 use pool_mock_driver::*;
 
@@ -243,6 +243,36 @@ fn a_pool_that_is_only_held_costs_nothing_and_is_served_as_usual() {
     assert_eq!((release(), uses()), (SUCCESS, 0));
     assert_eq!(pool_torch_hold_pool(7, 1, 1), INVALID_DEVICE);
     assert_eq!(pool_torch_pool_uses(7, 1, 1), 0);
+}
+
+/// A pool that is open though nothing is captured, as PyTorch's use_mem_pool has it: what was freed is waited for.
+#[test]
+fn without_a_capture_an_open_pool_waits_for_memory() {
+    let bed = Bed::single();
+    let (stream, other) = (bed.stream(), bed.stream());
+    assert_eq!(list(0, &[stream, other]), SUCCESS);
+    assert_eq!(poolSetLimit(0, 64 * MIB), SUCCESS);
+    assert_eq!(begin(stream), SUCCESS);
+    for _ in 0..3 {
+        let block = take(40 * MIB, other);
+        write(block, 40 * MIB, other);
+        assert_eq!(give(block, other), SUCCESS);
+        let block = take_in_pool(40 * MIB, stream);
+        assert!(!block.is_null(), "{}", message());
+        write(block, 40 * MIB, stream);
+        assert_eq!(give(block, stream), SUCCESS);
+    }
+    assert!(take_in_pool(70 * MIB, stream).is_null());
+    assert_eq!(figures(0).refusals, 1);
+    // It is captured after all.
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    let block = take_in_pool(MIB, stream);
+    write(block, MIB, stream);
+    let graph = Graph::of(stream);
+    assert_eq!(end(stream), SUCCESS);
+    launch_beside(&bed, &[&graph], stream, other);
+    graph.end();
+    assert_eq!((give(block, stream), release()), (SUCCESS, SUCCESS));
 }
 
 #[test]
