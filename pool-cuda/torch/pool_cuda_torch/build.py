@@ -53,7 +53,7 @@ def compiled(source, flags=(), libraries=(), versions=()):
     source = HERE / "shim" / source
     header = headers()
     library = library_path()
-    command = [compiler(), "-std=c++17", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{header}", *flags]
+    command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{header}", *flags]
     links = [*libraries, f"-L{library.parent}", "-lpool_cuda", f"-Wl,-rpath,{library.parent}"]
     identity = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=True).stdout
     key = hashlib.sha256()

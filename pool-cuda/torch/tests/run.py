@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 STAND_IN = HERE / "stand_in"
 #: What the shim is linked to.
 LIBRARIES = ("torch_cuda", "c10_cuda", "c10")
-FLAGS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
 
 
 def stand_in(folder):

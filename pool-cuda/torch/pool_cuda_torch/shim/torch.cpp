@@ -21,12 +21,13 @@
 
 #include "pool_cuda.h"
 
-// PyTorch's version, as 100 times its first number and its second: from 2.11 on its class has all that is
-// overridden below, with these types.
+// PyTorch's version, as 100 times its first number and its second: since when its class has what is overridden
+// below, with these types.
 #ifndef POOL_SHIM_TORCH
 #error "POOL_SHIM_TORCH is not set"
 #endif
-#define HAS_STATISTICS (POOL_SHIM_TORCH >= 211)
+#define HAS_STATISTICS (POOL_SHIM_TORCH >= 208)
+#define HAS_POOLS (POOL_SHIM_TORCH >= 211)
 
 namespace {
 
@@ -217,6 +218,9 @@ class Allocator final : public Plugin {
         *largest = std::max(*largest, static_cast<size_t>(more + figures.freeBytes));
     }
 
+#endif
+
+#if HAS_POOLS
     void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t id,
                             std::shared_ptr<c10::cuda::CUDACachingAllocator::CUDAAllocator> allocator) override {
         TORCH_CHECK(allocator == nullptr,
