@@ -143,6 +143,9 @@ fn allocate(
         return Ok(0);
     }
     let named = Named::own(library, pool, handle)?;
+    if pool.core.is_capturing() {
+        library.torch().pools.end_what_is_over(pool)?;
+    }
     if let Some(id) = into {
         library.torch().pools.announce(pool, id, handle)?;
     }

@@ -25,7 +25,15 @@ struct Shared {
     uses: u64,
     open: u64,
     /// Announced, and not over.
-    streams: Vec<StreamHandle>,
+    streams: Vec<Announced>,
+}
+
+/// A stream that is captured, or about to be.
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    handle: StreamHandle,
+    /// Its capture was seen.
+    begun: bool,
 }
 
 /// All of a process. No call is made under the lock.
@@ -64,6 +72,20 @@ impl Table {
         let place = self.shared.iter().position(is_it)?;
         let shared = &self.shared[place];
         (shared.uses == 0 && shared.open == 0).then(|| self.shared.swap_remove(place))
+    }
+}
+
+impl Shared {
+    fn has(&self, handle: StreamHandle) -> bool {
+        self.streams.iter().any(|stream| stream.handle == handle)
+    }
+}
+
+/// Says that a capture is over, unless somebody else has.
+fn end_capture(pool: &DevicePool, handle: StreamHandle) -> Result<()> {
+    match pool.core.end_capture(&handle.stream()) {
+        Ok(()) | Err(PoolError::NoCapture) => Ok(()),
+        Err(error) => Err(pool.code(error)),
     }
 }
 
@@ -106,7 +128,7 @@ impl Pools {
         let known = {
             let mut table = self.table();
             let shared = table.find(pool, id).filter(|shared| shared.open > 0);
-            shared.ok_or(Code::INVALID_VALUE)?.streams.contains(&handle)
+            shared.ok_or(Code::INVALID_VALUE)?.has(handle)
         };
         if known || !pool.is_captured(handle)? {
             return Ok(());
@@ -120,19 +142,49 @@ impl Pools {
     pub(super) fn withdraw(&self, pool: &DevicePool, id: PoolId) -> Result<bool> {
         let streams = self.table().find(pool, id).map(|shared| shared.streams.clone());
         let mut withdrawn = false;
-        for handle in streams.unwrap_or_default() {
-            if pool.is_captured(handle)? {
-                continue;
-            }
-            if let Some(shared) = self.table().find(pool, id) {
-                shared.streams.retain(|other| *other != handle);
-            }
-            match pool.core.end_capture(&handle.stream()) {
-                Ok(()) | Err(PoolError::NoCapture) => withdrawn = true,
-                Err(error) => return Err(pool.code(error)),
+        for Announced { handle, .. } in streams.unwrap_or_default() {
+            if !pool.is_captured(handle)? {
+                self.take_back(pool, id, handle)?;
+                withdrawn = true;
             }
         }
         Ok(withdrawn)
+    }
+
+    /// Takes back what was announced for captures that are over. Where one fails PyTorch says nothing of its
+    /// end, and nothing would be waited for any more.
+    pub(super) fn end_what_is_over(&self, pool: &DevicePool) -> Result<()> {
+        let ordinal = pool.device().ordinal();
+        let announced: Vec<(PoolId, Announced)> = {
+            let table = self.table();
+            let here = table.shared.iter().filter(|shared| shared.ordinal == ordinal);
+            here.flat_map(|shared| shared.streams.iter().map(|stream| (shared.id, *stream)))
+                .collect()
+        };
+        for (id, Announced { handle, begun }) in announced {
+            // One that cannot say is as it was.
+            let Ok(is_captured) = pool.is_captured(handle) else { continue };
+            match is_captured {
+                false if begun => self.take_back(pool, id, handle)?,
+                true if !begun => {
+                    let mut table = self.table();
+                    let shared = table.find(pool, id);
+                    let mut streams = shared.into_iter().flat_map(|shared| &mut shared.streams);
+                    if let Some(stream) = streams.find(|stream| stream.handle == handle) {
+                        stream.begun = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_back(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
+        if let Some(shared) = self.table().find(pool, id) {
+            shared.streams.retain(|other| other.handle != handle);
+        }
+        end_capture(pool, handle)
     }
 
     fn announce_now(&self, pool: &DevicePool, id: PoolId, handle: StreamHandle) -> Result<()> {
@@ -144,7 +196,7 @@ impl Pools {
             Err(error) => return Err(pool.code(error)),
         }
         if let Some(shared) = self.table().find(pool, id) {
-            shared.streams.push(handle);
+            shared.streams.push(Announced { handle, begun: false });
         }
         Ok(())
     }
@@ -159,15 +211,12 @@ impl Pools {
             if shared.open == 0 {
                 core::mem::take(&mut shared.streams)
             } else {
-                shared.streams.extract_if(.., |other| *other == handle).collect()
+                shared.streams.extract_if(.., |other| other.handle == handle).collect()
             }
         };
         let mut result = Ok(());
-        for stream in ended {
-            match pool.core.end_capture(&stream.stream()) {
-                Ok(()) | Err(PoolError::NoCapture) => {}
-                Err(error) => result = Err(pool.code(error)),
-            }
+        for Announced { handle, .. } in ended {
+            result = result.and(end_capture(pool, handle));
         }
         self.release_unused(pool, id).and(result)
     }

@@ -245,7 +245,35 @@ fn a_pool_that_is_only_held_costs_nothing_and_is_served_as_usual() {
     assert_eq!(pool_torch_pool_uses(7, 1, 1), 0);
 }
 
-/// A pool that is open though nothing is captured, as PyTorch's use_mem_pool has it: what was freed is waited for.
+/// PyTorch throws before it says that a capture is over, if it failed.
+#[test]
+fn a_capture_whose_end_nobody_tells_is_noticed() {
+    let bed = Bed::single();
+    let (stream, other) = (bed.stream(), bed.stream());
+    assert_eq!(list(0, &[stream, other]), SUCCESS);
+    for round in 1..3 {
+        assert_eq!(begin(stream), SUCCESS);
+        ok!(cuStreamBeginCapture_v2(stream, 0));
+        let block = take_in_pool(MIB, stream);
+        // Others see it, and leave it.
+        assert_eq!(give(take(MIB, other), other), SUCCESS);
+        write(block, MIB, stream);
+        let graph = Graph::of(stream);
+        assert_eq!(give(take(2 * MIB, other), other), SUCCESS);
+        let calls = bed.calls(|| assert_eq!(give(take(2 * MIB, other), other), SUCCESS));
+        assert_eq!(calls, 0, "hits are hits");
+        launch_beside(&bed, &[&graph], stream, other);
+        graph.end();
+        assert_eq!(give(block, stream), SUCCESS);
+        assert_eq!(uses(), round);
+    }
+    // What PyTorch says late is no error.
+    for _ in 0..2 {
+        assert_eq!((end(stream), release()), (SUCCESS, SUCCESS));
+    }
+}
+
+/// A pool that is open though nothing is captured, as PyTorch's `use_mem_pool` has it: what was freed is waited for.
 #[test]
 fn without_a_capture_an_open_pool_waits_for_memory() {
     let bed = Bed::single();
