@@ -25,7 +25,9 @@ def installed():
 
     start = time.perf_counter()
     pool_cuda_torch.install()
-    print(f"install(): {time.perf_counter() - start:.2f} s, PyTorch {torch.__version__}, {pool_cuda_torch.library_path()}")
+    print(
+        f"install(): {time.perf_counter() - start:.2f} s, PyTorch {torch.__version__}, {pool_cuda_torch.library_path()}"
+    )
     return torch, pool_cuda_torch
 
 
@@ -33,7 +35,11 @@ def trained(torch):
     """The losses of a small training, which allocates much."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(
-        torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 16)
+        torch.nn.Linear(256, 1024),
+        torch.nn.GELU(),
+        torch.nn.Linear(1024, 1024),
+        torch.nn.GELU(),
+        torch.nn.Linear(1024, 16),
     ).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
@@ -66,7 +72,9 @@ def training():
     assert pool.memory_allocated() > 0 and pool.max_memory_allocated() > pool.memory_allocated()
     shot = pool.snapshot()
     live = sum(segment["allocated_size"] for segment in shot["segments"])
-    print(f"snapshot: {len(shot['segments'])} live blocks, {live} bytes; missing: {'; '.join(pool.MISSING_IN_SNAPSHOT)}")
+    print(
+        f"snapshot: {len(shot['segments'])} live blocks, {live} bytes; missing: {'; '.join(pool.MISSING_IN_SNAPSHOT)}"
+    )
     pool.reset_peak_memory_stats()
     assert pool.max_memory_allocated() == pool.memory_allocated()
     return "losses as with PyTorch's own allocator"
@@ -208,19 +216,18 @@ def segments():
     import pool_cuda_torch
 
     pool = torch.cuda.MemPool(pool_cuda_torch.mem_pool_allocator())
-    figures = lambda: pool_cuda_torch.memory_stats(0)
     with torch.cuda.use_mem_pool(pool):
         block = torch.ones(1 << 28, device="cuda")
     assert block.sum().item() == 1 << 28
-    steps = [("allocated", figures())]
+    steps = [("allocated", pool_cuda_torch.memory_stats(0))]
     del block
-    steps.append(("deleted", figures()))
+    steps.append(("deleted", pool_cuda_torch.memory_stats(0)))
     torch.cuda.empty_cache()
-    steps.append(("cache emptied", figures()))
+    steps.append(("cache emptied", pool_cuda_torch.memory_stats(0)))
     del pool
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    steps.append(("pool dropped", figures()))
+    steps.append(("pool dropped", pool_cuda_torch.memory_stats(0)))
     for name, stats in steps:
         print(f"{name:<14} given out {stats['allocation.all.allocated']}, freed {stats['allocation.all.freed']}")
     assert steps[0][1]["allocation.all.current"] >= 1

@@ -18,7 +18,9 @@ def library():
     named = os.environ.get("POOL_CUDA_LIBRARY")
     if named:
         return Path(named)
-    subprocess.run(["cargo", "build", "--release", "-p", "pool-cuda-library"], cwd=ROOT, check=True)
+    # What debuggers want of it is three quarters of it.
+    stripped = ["--config", 'profile.release.strip="debuginfo"']
+    subprocess.run(["cargo", "build", "--release", "-p", "pool-cuda-library", *stripped], cwd=ROOT, check=True)
     return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "libpool_cuda.so"
 
 

@@ -380,6 +380,14 @@ void *pool_torch_allocate(size_t size, int device, void *stream);
 void *pool_torch_allocate_in_pool(size_t size, int device, void *stream, uint64_t first, uint64_t second);
 
 /**
+ * Gives out a segment for an allocator that lends it to whichever stream it likes, as PyTorch's own does: nothing
+ * that is queued still uses it. The stream is the one that the allocator works for: if it is captured, which
+ * nobody need have announced, the capture stays whole. `poolFree` takes a segment back. Null as for
+ * `pool_torch_allocate`.
+ */
+void *pool_torch_allocate_segment(size_t size, int device, void *stream);
+
+/**
  * Takes memory back, behind the work that is queued now on a stream of the device and on those that were
  * noted for it. If nothing can be recorded in the stream, it is taken back behind all work of the device.
  * Null is no error.

@@ -88,9 +88,7 @@ def mem_pool_allocator():
             "and PyTorch's own, which would use it, is not current"
         )
     _, path = _shim()
-    made = torch.cuda.memory.CUDAPluggableAllocator(
-        str(path), "pool_shim_segment_malloc", "pool_shim_segment_free"
-    )
+    made = torch.cuda.memory.CUDAPluggableAllocator(str(path), "pool_shim_segment_malloc", "pool_shim_segment_free")
     return made.allocator()
 
 
@@ -100,9 +98,7 @@ def live_blocks():
         raise RuntimeError("pool_cuda_torch.install() comes first")
     found = []
 
-    @ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
-    )
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
     def note(_, address, size, device, stream):
         found.append((address, size, device, stream or 0))
 

@@ -69,9 +69,7 @@ def compiled(source, flags=(), libraries=(), versions=()):
     # Another process may be at it: whoever is last leaves the same.
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = Path(work) / "shim.so"
-        done = subprocess.run(
-            [*command, str(source), "-o", str(made), *links], capture_output=True, text=True
-        )
+        done = subprocess.run([*command, str(source), "-o", str(made), *links], capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{source.name} does not compile: {' '.join(command)}\n{done.stderr}")
         os.replace(made, kept)

@@ -12,8 +12,11 @@ def functions():
     """The addresses of the functions that CuPy calls, and what has to be kept as long as they are."""
     library()
     shim = ctypes.CDLL(str(compiled("cupy.cpp")))
-    address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
-    return address(shim.pool_shim_cupy_malloc), address(shim.pool_shim_cupy_free), shim
+    malloc, free = (
+        ctypes.cast(function, ctypes.c_void_p).value
+        for function in (shim.pool_shim_cupy_malloc, shim.pool_shim_cupy_free)
+    )
+    return malloc, free, shim
 
 
 def allocator():

@@ -61,6 +61,7 @@ FUNCTIONS = {
     "poolFree": (c_int, [c_void_p]),
     "pool_torch_allocate": (c_void_p, [c_size_t, c_int, c_void_p]),
     "pool_torch_allocate_in_pool": (c_void_p, [c_size_t, c_int, c_void_p, c_uint64, c_uint64]),
+    "pool_torch_allocate_segment": (c_void_p, [c_size_t, c_int, c_void_p]),
     "pool_torch_base": (c_void_p, [c_void_p, POINTER(c_size_t)]),
     "pool_torch_begin_pool": (c_int, [c_int, c_uint64, c_uint64, c_void_p]),
     "pool_torch_empty_cache": (c_int, []),

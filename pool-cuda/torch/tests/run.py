@@ -43,9 +43,7 @@ def runtime(folder):
     """The functions of the runtime that PyTorch itself asks for."""
     made = folder / "runtime.so"
     compiler = os.environ.get("CXX") or "g++"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-x", "c", str(STAND_IN / "runtime.c"), "-o", str(made)], check=True
-    )
+    subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", str(STAND_IN / "runtime.c"), "-o", str(made)], check=True)
     return made
 
 

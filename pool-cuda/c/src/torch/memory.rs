@@ -11,7 +11,7 @@ use crate::handle::StreamHandle;
 use crate::last::poolLastErrorMessage;
 use crate::library::{Library, library};
 use crate::thread::{self, Seen};
-use crate::torch::open::PoolId;
+use crate::torch::open::{PoolId, during_capture};
 use crate::torch::streams::Named;
 
 /// Why the last call of this thread failed.
@@ -104,6 +104,41 @@ fn give(size: usize, device: c_int, handle: StreamHandle, into: Option<PoolId>) 
     let mut address = 0;
     guarded(|| {
         address = allocate(size as u64, device, handle, into)?;
+        Ok(())
+    });
+    pointer(address)
+}
+
+/// Gives out a segment for an allocator that lends it to whichever stream it likes, as PyTorch's own does: nothing
+/// that is queued still uses it. The stream is the one that the allocator works for: if it is captured, which
+/// nobody need have announced, the capture stays whole. `poolFree` takes a segment back. Null as for
+/// `pool_torch_allocate`.
+///
+/// # Safety
+///
+/// The stream is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pool_torch_allocate_segment(
+    size: usize,
+    device: c_int,
+    stream: *mut c_void,
+) -> *mut c_void {
+    let mut address = 0;
+    guarded(|| {
+        let library = library()?;
+        let pool = library.pool(library.ordinal(device)?)?;
+        if size == 0 {
+            return Ok(());
+        }
+        let ask = || pool.core.allocate(size as u64).map_err(|error| pool.code(error));
+        let handle = StreamHandle::of(stream);
+        let block = if !handle.is_default() && pool.is_captured(handle)? {
+            during_capture(pool, handle, ask)?
+        } else {
+            ask()?
+        };
+        thread::with_counts(pool, |counts| pool.ledger.gave(counts, block.size_bytes(), false));
+        address = pool.core.address(&block).unwrap_or_default();
         Ok(())
     });
     pointer(address)

@@ -28,8 +28,8 @@ pub use graphs::{
     pool_torch_release_pool,
 };
 pub use memory::{
-    pool_torch_allocate, pool_torch_allocate_in_pool, pool_torch_base, pool_torch_free,
-    pool_torch_malloc, pool_torch_record_stream, pool_torch_release,
+    pool_torch_allocate, pool_torch_allocate_in_pool, pool_torch_allocate_segment, pool_torch_base,
+    pool_torch_free, pool_torch_malloc, pool_torch_record_stream, pool_torch_release,
 };
 pub use streams::pool_torch_list_streams;
 

@@ -15,6 +15,9 @@ pub(super) type PoolId = (u64, u64);
 /// The graphs of pools have numbers from here on, far from those that programs choose by themselves.
 const FIRST_GRAPH: u64 = 1 << 63;
 
+/// What is captured, and is no pool's.
+const NO_GRAPH: GraphId = GraphId(u64::MAX);
+
 /// One pool of a device.
 #[derive(Debug)]
 struct Shared {
@@ -87,6 +90,27 @@ fn end_capture(pool: &DevicePool, handle: StreamHandle) -> Result<()> {
         Ok(()) | Err(PoolError::NoCapture) => Ok(()),
         Err(error) => Err(pool.code(error)),
     }
+}
+
+/// Does something while a stream is announced that is captured, and whose capture may be nobody's business
+/// here: nothing is done that would break it.
+pub(super) fn during_capture<R>(
+    pool: &DevicePool,
+    handle: StreamHandle,
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    // A graph of its own, which has no memory, and so need not be released.
+    let announced = match pool.core.begin_capture(&handle.stream(), NO_GRAPH) {
+        Ok(()) => true,
+        Err(PoolError::Captured(_)) => false,
+        Err(error) => return Err(pool.code(error)),
+    };
+    let done = work();
+    if announced {
+        // It is over in any case: what may fail is to give back what was released meanwhile, which can wait.
+        let _ = end_capture(pool, handle);
+    }
+    done
 }
 
 impl Pools {

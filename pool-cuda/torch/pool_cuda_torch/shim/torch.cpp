@@ -279,9 +279,8 @@ extern "C" void pool_shim_each_live(void (*with)(void *, const void *, size_t, i
 
 // Segments for PyTorch's own allocator, which has pools of them (torch.cuda.MemPool): it takes null for want of
 // memory, and lends each segment to whichever stream it likes.
-extern "C" void *pool_shim_segment_malloc(size_t size, int, cudaStream_t) {
-    void *segment = nullptr;
-    return poolMalloc(&segment, size) == 0 ? segment : nullptr;
+extern "C" void *pool_shim_segment_malloc(size_t size, int device, cudaStream_t stream) {
+    return pool_torch_allocate_segment(size, device, stream);
 }
 
 extern "C" void pool_shim_segment_free(void *segment, size_t, int, cudaStream_t) {

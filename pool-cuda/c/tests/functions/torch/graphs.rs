@@ -3,9 +3,9 @@
 use core::ptr::null_mut;
 
 use pool_cuda_c::{
-    pool_torch_allocate_in_pool, pool_torch_begin_pool, pool_torch_empty_cache,
-    pool_torch_end_pool, pool_torch_hold_pool, pool_torch_pool_uses, pool_torch_record_stream,
-    pool_torch_release_pool, poolSetLimit,
+    pool_torch_allocate_in_pool, pool_torch_allocate_segment, pool_torch_begin_pool,
+    pool_torch_empty_cache, pool_torch_end_pool, pool_torch_hold_pool, pool_torch_pool_uses,
+    pool_torch_record_stream, pool_torch_release_pool, poolFree, poolSetLimit,
 };
 use pool_mock_driver::*;
 
@@ -301,6 +301,41 @@ fn without_a_capture_an_open_pool_waits_for_memory() {
     launch_beside(&bed, &[&graph], stream, other);
     graph.end();
     assert_eq!((give(block, stream), release()), (SUCCESS, SUCCESS));
+}
+
+/// Under PyTorch's own allocator captures are not told of.
+#[test]
+fn a_segment_leaves_a_capture_that_nobody_announced_whole() {
+    let bed = Bed::single();
+    let (stream, other) = (bed.stream(), bed.stream());
+    assert_eq!(list(0, &[stream, other]), SUCCESS);
+    assert_eq!(poolSetLimit(0, 64 * MIB), SUCCESS);
+    // Memory that waits for work, which nobody may ask for.
+    for stream in [stream, other] {
+        let block = take(20 * MIB, stream);
+        write(block, 20 * MIB, stream);
+        assert_eq!(give(block, stream), SUCCESS);
+    }
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    // SAFETY: the stream is there.
+    let segment = |size| unsafe { pool_torch_allocate_segment(size, 0, stream) };
+    let first = segment(20 * MIB);
+    assert!(!first.is_null());
+    write(first, 20 * MIB, stream);
+    assert!(segment(30 * MIB).is_null());
+    assert_eq!(poolLastError(), MEMORY);
+    // SAFETY: no work that is queued from now on uses it, but for the graph, which is never launched.
+    assert_eq!(unsafe { poolFree(first) }, SUCCESS);
+    Graph::of(stream).end();
+    // With nothing captured, what waits is waited for.
+    let next = segment(60 * MIB);
+    assert!(!next.is_null());
+    write(next, 60 * MIB, other);
+    // SAFETY: as above.
+    assert_eq!(unsafe { poolFree(next) }, SUCCESS);
+    assert!(segment(0).is_null());
+    bed.go();
+    bed.assert_clean();
 }
 
 #[test]
