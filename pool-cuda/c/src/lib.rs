@@ -14,6 +14,7 @@
 //! | `device` | one device's pool, and the streams that it knows |
 //! | `torch` | the functions that PyTorch calls, and those that its shim calls |
 //! | `ledger`, `stats` | what is counted, and what programs read of it |
+//! | `whose` | what another library in the process asks |
 //! | `code` | the runtime's codes |
 
 mod calls;
@@ -29,6 +30,8 @@ mod runtime;
 mod stats;
 mod thread;
 mod torch;
+#[doc(hidden)]
+pub mod whose;
 
 pub use calls::{
     poolBeginCapture, poolEndCapture, poolFreeAsync, poolGetStats, poolMallocAsync,

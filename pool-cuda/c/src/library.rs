@@ -137,6 +137,21 @@ pub unsafe fn stop() {
 }
 
 impl Library {
+    /// The library, if it was started. Its books may be looked at wherever the driver may not be called.
+    pub(crate) fn started() -> Option<&'static Self> {
+        // SAFETY: as in `library`.
+        unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The pool of the current context, which there has to be.
+    pub(crate) fn here(&'static self) -> Result<&'static DevicePool> {
+        let context = self.driver.current_context()?;
+        if context.is_null() {
+            return Err(Code::INVALID_CONTEXT);
+        }
+        self.pool_in(context, Code::INVALID_CONTEXT)
+    }
+
     /// The ordinal of a device by its number in C.
     pub(crate) fn ordinal(&self, device: core::ffi::c_int) -> Result<usize> {
         let ordinal = usize::try_from(device).ok().filter(|&ordinal| ordinal < self.pools.len());
@@ -281,7 +296,7 @@ impl Library {
     }
 
     /// The pool of a context, which has to be its device's primary one.
-    fn pool_in(
+    pub(crate) fn pool_in(
         &'static self,
         context: *mut core::ffi::c_void,
         refused: Code,

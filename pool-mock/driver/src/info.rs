@@ -6,6 +6,7 @@ use core::ptr;
 use crate::call::{answer, functions};
 use crate::code;
 use crate::devices::SimulatedDevice;
+use crate::late;
 use crate::state::{lock, started};
 
 /// A device that a call names by its number, and its ordinal.
@@ -55,6 +56,7 @@ functions! {
             return Err(code::NO_DEVICE);
         }
         state.initialized = true;
+        late::initialize();
         Ok(())
     }
 

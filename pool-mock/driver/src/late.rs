@@ -27,6 +27,12 @@ pub(crate) fn start() {
     LATE.lock().clear();
 }
 
+/// The driver is initialized, where no simulation was started: a child of this process has none.
+pub(crate) fn initialize() {
+    let id = std::process::id();
+    let _ = PROCESS.compare_exchange(0, id, Ordering::SeqCst, Ordering::SeqCst);
+}
+
 /// From now on every call comes too late.
 pub(crate) fn exit() {
     SWITCH.store(EXITED, Ordering::SeqCst);

@@ -24,6 +24,7 @@
 //! | `call` | what every call goes through |
 //! | `info`, `context`, `streams`, `events`, `capture` | the functions of these |
 //! | `memory`, `driver_pools`, `virtual_memory` | the functions that give and take memory |
+//! | `pointers`, `lookup` | what is said of addresses, and how functions are found by name |
 //! | `sharing`, `shared_memory` | the functions that give pages to other processes, and what is behind them |
 //! | `copies`, `fills`, `modules` | the functions that queue work on it |
 //! | `kernels`, `ptx` | what kernels do, and which a text has |
@@ -48,8 +49,10 @@ mod info;
 mod kernels;
 mod late;
 mod log;
+mod lookup;
 mod memory;
 mod modules;
+mod pointers;
 mod ptx;
 mod shared_memory;
 mod sharing;
@@ -73,8 +76,10 @@ pub use events::*;
 pub use fills::*;
 pub use info::*;
 pub use kernels::{KernelMemory, KernelWork, Launch};
+pub use lookup::*;
 pub use memory::*;
 pub use modules::*;
+pub use pointers::*;
 pub use sharing::*;
 pub use simulation::Simulation;
 pub use streams::*;
@@ -108,6 +113,23 @@ pub fn symbol(name: &CStr) -> *const c_void {
         copies::find,
         fills::find,
         modules::find,
+        pointers::find,
+        lookup::find,
     ];
     finders.iter().find_map(|look| look(name)).unwrap_or(ptr::null())
+}
+
+/// How often a function was called, whoever has the driver in hand.
+///
+/// # Example
+///
+/// ```
+/// let simulation = pool_mock_driver::Simulation::start();
+/// // SAFETY: no pointers.
+/// unsafe { pool_mock_driver::cuInit(0) };
+/// assert_eq!(pool_mock_driver::count("cuInit"), simulation.count("cuInit"));
+/// ```
+#[must_use]
+pub fn count(name: &str) -> usize {
+    state::lock().log.calls.iter().filter(|&&call| call == name).count()
 }

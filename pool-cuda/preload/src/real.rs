@@ -1,0 +1,102 @@
+//! The driver's own functions, called by addresses from its library's handle.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::loader;
+
+/// A `CUstream`, `CUcontext`, `CUgraph` or `CUmemoryPool`.
+pub(crate) type Handle = *mut c_void;
+
+/// `CUDA_ERROR_NOT_FOUND`: the driver has no such function.
+const NOT_FOUND: c_int = 500;
+
+/// A function of the driver by its name, looked up once.
+fn found(place: &AtomicPtr<c_void>, name: &str) -> *mut c_void {
+    let known = place.load(Ordering::Acquire);
+    if !known.is_null() {
+        return known;
+    }
+    let name = CStr::from_bytes_with_nul(name.as_bytes());
+    let function = name.map_or(ptr::null_mut(), loader::in_driver);
+    place.store(function, Ordering::Release);
+    function
+}
+
+/// Declares functions of the driver, each as its interface has it.
+macro_rules! functions {
+    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
+        $(
+            /// The driver's function of this name.
+            ///
+            /// # Safety
+            ///
+            /// As that.
+            #[allow(non_snake_case, reason = "the driver's names")]
+            pub(crate) unsafe fn $name($($argument: $kind),*) -> c_int {
+                static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+                let function = found(&FOUND, concat!(stringify!($name), "\0"));
+                if function.is_null() {
+                    return NOT_FOUND;
+                }
+                // SAFETY: it is the driver's function of this name, whose prototype this is.
+                let function = unsafe {
+                    core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> c_int>(
+                        function,
+                    )
+                };
+                // SAFETY: passed on to the caller.
+                unsafe { function($($argument),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    cuMemAlloc_v2(address: *mut u64, bytes: usize);
+    cuMemFree_v2(address: u64);
+    cuMemAllocAsync(address: *mut u64, bytes: usize, stream: Handle);
+    cuMemAllocAsync_ptsz(address: *mut u64, bytes: usize, stream: Handle);
+    cuMemFreeAsync(address: u64, stream: Handle);
+    cuMemFreeAsync_ptsz(address: u64, stream: Handle);
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    cuMemGetAddressRange_v2(start: *mut u64, bytes: *mut usize, address: u64);
+    cuPointerGetAttribute(data: *mut c_void, attribute: c_int, address: u64);
+    cuPointerGetAttributes(
+        count: c_uint, attributes: *const c_int, data: *const *mut c_void, address: u64
+    );
+    cuIpcGetMemHandle(handle: *mut c_void, address: u64);
+    cuStreamBeginCapture(stream: Handle);
+    cuStreamBeginCapture_ptsz(stream: Handle);
+    cuStreamBeginCapture_v2(stream: Handle, mode: c_int);
+    cuStreamBeginCapture_v2_ptsz(stream: Handle, mode: c_int);
+    cuStreamBeginCaptureToGraph(
+        stream: Handle, graph: Handle, dependencies: *const Handle, edges: *const c_void,
+        count: usize, mode: c_int
+    );
+    cuStreamBeginCaptureToGraph_ptsz(
+        stream: Handle, graph: Handle, dependencies: *const Handle, edges: *const c_void,
+        count: usize, mode: c_int
+    );
+    cuStreamEndCapture(stream: Handle, graph: *mut Handle);
+    cuStreamEndCapture_ptsz(stream: Handle, graph: *mut Handle);
+    cuStreamIsCapturing(stream: Handle, status: *mut c_int);
+    cuStreamDestroy_v2(stream: Handle);
+    cuCtxGetCurrent(context: *mut Handle);
+    cuCtxEnablePeerAccess(peer: Handle, flags: c_uint);
+    cuDevicePrimaryCtxReset_v2(device: c_int);
+    cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);
+    cuDeviceSetMemPool(device: c_int, pool: Handle);
+    cuGetProcAddress(
+        name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64
+    );
+    cuGetProcAddress_v2(
+        name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64,
+        status: *mut c_int
+    );
+    cuGetProcAddress_v2_ptsz(
+        name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64,
+        status: *mut c_int
+    );
+}

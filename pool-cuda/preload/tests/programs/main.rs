@@ -1,0 +1,134 @@
+//! Programs in C that were not built for the pool, with the library preloaded and without. The driver is
+//! the simulated one, as a shared library of the real one's name.
+//!
+//! | kind of known fault | tests |
+//! | --- | --- |
+//! | invalid-free | `p009`, `p043`, `p101` |
+//! | ipc | `p089` |
+
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// The library, and the simulated driver, as they are built beside this test.
+const PACKAGES: [(&str, &str); 2] = [
+    ("pool-cuda-preload", "libpool_cuda_preload.so"),
+    ("pool-mock-driver-library", "libsimulated_cuda.so"),
+];
+
+/// What the programs need.
+struct Bed {
+    folder: TempDir,
+    library: PathBuf,
+    compiler: String,
+}
+
+impl Bed {
+    /// One for all tests; none where there is no C compiler.
+    fn get() -> Option<&'static Self> {
+        static BED: OnceLock<Option<Bed>> = OnceLock::new();
+        BED.get_or_init(Self::new).as_ref()
+    }
+
+    fn new() -> Option<Self> {
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        if let Err(error) = Command::new(&compiler).arg("--version").output() {
+            println!("skipped: there is no C compiler ({compiler}: {error})");
+            return None;
+        }
+        // A test lies in `TARGET/PROFILE/deps`.
+        let test = std::env::current_exe().unwrap();
+        let target = test.ancestors().nth(3).unwrap();
+        let [library, driver] = PACKAGES.map(|(package, file)| {
+            // By themselves, so that no other package decides what is in them.
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--package", package, "--target-dir"])
+                .arg(target)
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
+                .status()
+                .unwrap();
+            assert!(built.success(), "{package}");
+            target.join("debug").join(file)
+        });
+        let folder = TempDir::new().unwrap();
+        std::os::unix::fs::symlink(driver, folder.path().join("libcuda.so.1")).unwrap();
+        let bed = Self { folder, library, compiler };
+        bed.compile("runtime.c", "libcudart.so.12", &["-shared", "-fPIC"]);
+        bed.compile("wrapper.c", "libwrapper.so", &["-shared", "-fPIC"]);
+        Some(bed)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    /// Compiles a file.
+    fn compile(&self, source: &str, out: &str, arguments: &[&str]) -> PathBuf {
+        let out = self.path(out);
+        let compiled = Command::new(&self.compiler)
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-g", "-o"])
+            .arg(&out)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source))
+            .arg(format!("-L{}", self.folder.path().display()))
+            .args(arguments)
+            .args(["-ldl", "-lpthread"])
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        out
+    }
+
+    /// A program, with libraries preloaded.
+    fn run_with(&self, program: &Path, arguments: &[&str], preloaded: &[&Path]) -> Output {
+        let mut command = Command::new(program);
+        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path());
+        command.env_remove("PRELOADED").env_remove("LD_PRELOAD");
+        if !preloaded.is_empty() {
+            let paths: Vec<OsString> = preloaded.iter().map(|path| (*path).into()).collect();
+            command.env("LD_PRELOAD", paths.join(std::ffi::OsStr::new(":")));
+        }
+        if preloaded.contains(&self.library.as_path()) {
+            command.env("PRELOADED", "1").env("POOL_PRELOAD_REPORT", "1");
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {} {said}", output.status);
+        assert_eq!(output.stdout, b"all is well\n", "{said}");
+        output
+    }
+
+    /// A program without the library and with it; gives what that said at the end.
+    fn run_both(&self, program: &Path, arguments: &[&str]) -> String {
+        let output = self.run_with(program, arguments, &[]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        let output = self.run_with(program, arguments, &[&self.library]);
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn every_way_to_look_a_function_up_leads_to_the_pool() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("lookups.c", "lookups", &[]);
+    let ways =
+        ["dlsym", "ptsz", "default", "dlvsym", "proc", "proc_ptsz", "proc_twice", "proc_old"];
+    for way in ways {
+        let said = bed.run_both(&program, &[way]);
+        assert!(said.contains("512 allocations, 512 frees"), "{way}: {said}");
+    }
+}
+
+#[test]
+fn a_program_that_is_linked_to_the_driver_is_served_too() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("lookups.c", "direct", &["-DDIRECT", "-l:libcuda.so.1"]);
+    for way in ["direct", "dlsym", "default", "proc"] {
+        let said = bed.run_both(&program, &[way]);
+        assert!(said.contains("512 allocations, 512 frees"), "{way}: {said}");
+    }
+}
