@@ -24,8 +24,14 @@ fn plain<T>(result: Result<T>) -> core::result::Result<T, c_int> {
     result.map_err(|code| Code::of(Err(code)))
 }
 
-/// The live block that begins at an address. Takes no lock, calls nothing, and starts nothing: before the
-/// first allocation there is none.
+/// Whether a live block of a pool begins at an address. Takes no lock, calls nothing, and starts nothing:
+/// it may be asked anywhere, also in a forked child and while the process ends.
+#[must_use]
+pub fn is_pools(address: u64) -> bool {
+    Library::started().is_some_and(|library| library.find(address).is_some())
+}
+
+/// The live block that begins at an address. Takes a lock, so not in a forked child.
 #[must_use]
 pub fn block_at(address: u64) -> Option<LiveBlock> {
     let (pool, handle) = Library::started()?.find(address)?;

@@ -1,46 +1,58 @@
 //! The block that has an address, which need not be where it begins. Where a block begins the pool knows.
 //! Long ones are noted here; short ones are found by looking at each place before.
 
-use std::collections::BTreeMap;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pool_cuda_c::whose::{LiveBlock, block_at};
+use pool_cuda_c::whose::{LiveBlock, block_at, is_pools};
 
-/// Blocks of so many bytes or more are noted.
+/// Blocks for so many bytes or more are noted.
 const LONG: usize = 256 << 10;
+
+/// So far before an address a block that is not noted may begin: it was asked for with less than `LONG`, and
+/// requests are rounded up to less than twice as much.
+const NEAR: u64 = 2 * LONG as u64;
 
 /// Where the pool's blocks begin: at multiples of it.
 const STEP: u64 = 256;
 
-/// The long ones.
-static LARGE: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+/// Where the long ones begin.
+static LARGE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
-fn large() -> MutexGuard<'static, BTreeMap<u64, usize>> {
+/// How many are noted, by some bits of their addresses: most frees are of short blocks, and find zero here.
+static COUNTS: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
+
+fn large() -> MutexGuard<'static, BTreeSet<u64>> {
     LARGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count(address: u64) -> &'static AtomicU32 {
+    let scattered = (address / STEP).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    &COUNTS[scattered as usize % COUNTS.len()]
 }
 
 /// Notes a block that was given out for a request of so many bytes.
 pub(crate) fn note(address: u64, requested: usize) {
-    // What it was rounded up by is not much.
-    if requested >= LONG / 2
-        && let Some(block) = block_at(address)
-    {
-        put(address, block);
+    if requested >= LONG {
+        count(address).fetch_add(1, Ordering::AcqRel);
+        large().insert(address);
     }
 }
 
-/// The same, of a block that is known.
-pub(crate) fn put(address: u64, block: LiveBlock) {
-    if block.bytes >= LONG {
-        large().insert(address, block.bytes);
+/// Strikes a block out before it is freed; true if it was noted.
+pub(crate) fn strike(address: u64) -> bool {
+    let count = count(address);
+    let was_noted = count.load(Ordering::Acquire) > 0 && large().remove(&address);
+    if was_noted {
+        count.fetch_sub(1, Ordering::AcqRel);
     }
+    was_noted
 }
 
-/// Strikes a block out, before it is freed.
-pub(crate) fn strike(address: u64, block: LiveBlock) {
-    if block.bytes >= LONG {
-        large().remove(&address);
-    }
+/// Notes a block again that could not be freed.
+pub(crate) fn keep(address: u64) {
+    note(address, LONG);
 }
 
 /// The live block that has an address, and where it begins.
@@ -49,16 +61,15 @@ pub(crate) fn around(address: u64) -> Option<(u64, LiveBlock)> {
     if let Some(block) = block_at(address) {
         return Some((address, block));
     }
-    let noted = large().range(..=address).next_back().map(|(&start, _)| start);
+    let noted = large().range(..=address).next_back().copied();
     if let Some(start) = noted
         && let Some(block) = block_at(start)
         && has(start, block)
     {
         return Some((start, block));
     }
-    let first = address / STEP;
-    let last = first.saturating_sub(LONG as u64 / STEP);
-    let start = (last..=first).rev().map(|place| place * STEP);
-    let (start, block) = start.into_iter().find_map(|start| Some((start, block_at(start)?)))?;
+    let (first, last) = (address / STEP, address.saturating_sub(NEAR) / STEP);
+    let start = (last..=first).rev().map(|place| place * STEP).find(|&start| is_pools(start))?;
+    let block = block_at(start)?;
     has(start, block).then_some((start, block))
 }

@@ -4,12 +4,12 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use pool_cuda::Driver;
-use pool_cuda_c::whose::{self, LiveBlock};
+use pool_cuda::{CudaError, Driver};
+use pool_cuda_c::whose;
 
 use crate::pool::{self, DEINITIALIZED, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::real::{self, Handle};
-use crate::{captures, kept, large};
+use crate::{arenas, captures, kept, large};
 
 /// The calling thread's default stream, as a handle.
 pub(crate) const PER_THREAD: usize = 2;
@@ -92,11 +92,7 @@ fn has_context() -> bool {
 
 /// What a free is, if the memory is the pool's; `None`: the driver is to be asked.
 pub(crate) fn free(address: u64) -> Option<c_int> {
-    let block = whose::block_at(address)?;
-    free_with(address, block, || match whose::free(address) {
-        Ok(()) => SUCCESS,
-        Err(code) => code,
-    })
+    free_with(address, || whose::free(address).map_or_else(|code| code, |()| SUCCESS))
 }
 
 /// The same on a stream.
@@ -105,12 +101,12 @@ pub(crate) fn free(address: u64) -> Option<c_int> {
 ///
 /// The stream is there.
 pub(crate) unsafe fn free_on(address: u64, stream: Handle) -> Option<c_int> {
-    let block = whose::block_at(address)?;
-    // SAFETY: passed on to the caller. A capture cannot free what no graph has: the driver says so.
+    // A graph cannot free what is not a graph's: the driver says so.
+    // SAFETY: passed on to the caller.
     if Driver::check_process().is_ok() && unsafe { captures::has(stream) } {
         return None;
     }
-    free_with(address, block, || {
+    free_with(address, || {
         let pointer = ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0));
         // SAFETY: passed on to the caller.
         unsafe { pool_cuda_c::poolFreeAsync(pointer, stream) }
@@ -118,11 +114,16 @@ pub(crate) unsafe fn free_on(address: u64, stream: Handle) -> Option<c_int> {
 }
 
 /// Frees a block of the pool's, by what does so where nothing is in the way.
-fn free_with(address: u64, block: LiveBlock, free: impl FnOnce() -> c_int) -> Option<c_int> {
+fn free_with(address: u64, free: impl FnOnce() -> c_int) -> Option<c_int> {
+    if !whose::is_pools(address) {
+        // A block that was freed before, and was the first of more that the pool has.
+        let is_arena = pool::is_there() && arenas::has(address);
+        return is_arena.then_some(INVALID_VALUE);
+    }
     match Driver::check_process() {
         Ok(()) => {}
         // The child has no driver; that says so itself.
-        Err(pool_cuda::CudaError::Forked) => return None,
+        Err(CudaError::Forked) => return None,
         Err(_) => return Some(DEINITIALIZED),
     }
     if pool::is_over() {
@@ -132,10 +133,10 @@ fn free_with(address: u64, block: LiveBlock, free: impl FnOnce() -> c_int) -> Op
     if let Some(is_first) = kept::free(address) {
         return Some(if is_first { SUCCESS } else { INVALID_VALUE });
     }
-    large::strike(address, block);
+    let was_noted = large::strike(address);
     let code = free();
-    if code != SUCCESS && whose::block_at(address) == Some(block) {
-        large::put(address, block);
+    if code != SUCCESS && was_noted {
+        large::keep(address);
     }
     Some(code)
 }

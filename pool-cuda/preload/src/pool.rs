@@ -1,13 +1,13 @@
 //! Whether there is a pool, and whether it serves. It is made when a program first asks for memory or
 //! begins a capture; until then, and in a process that never does, nothing is called.
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use pool_cuda::Driver;
 
-use crate::{loader, report};
+use crate::{arenas, loader, report};
 
 /// The codes of the driver that this library answers by itself.
 pub(crate) const SUCCESS: c_int = 0;
@@ -43,8 +43,12 @@ pub(crate) fn is_over() -> bool {
 }
 
 fn start() -> bool {
-    let lookup = |name: &core::ffi::CStr| loader::in_driver(name).cast_const();
-    // SAFETY: the names are looked up in the driver's own library, which stays.
+    let lookup = |name: &CStr| {
+        let own = loader::in_driver(name).cast_const();
+        arenas::function(name).filter(|_| !own.is_null()).unwrap_or(own)
+    };
+    // SAFETY: the names are looked up in the driver's own library, which stays, and what stands for some
+    // does what they do.
     let Ok(driver) = (unsafe { Driver::from_symbols(lookup) }) else { return false };
     let is_started = pool_cuda_c::start_on(Box::leak(Box::new(driver))).is_ok();
     if is_started {

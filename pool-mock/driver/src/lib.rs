@@ -80,6 +80,7 @@ pub use lookup::*;
 pub use memory::*;
 pub use modules::*;
 pub use pointers::*;
+pub use pool_mock::device::{Pacing, SimDevice};
 pub use sharing::*;
 pub use simulation::Simulation;
 pub use streams::*;
@@ -117,6 +118,19 @@ pub fn symbol(name: &CStr) -> *const c_void {
         lookup::find,
     ];
     finders.iter().find_map(|look| look(name)).unwrap_or(ptr::null())
+}
+
+/// The first of the simulated devices, whoever has the driver in hand. (All are one world.)
+///
+/// # Example
+///
+/// ```
+/// let _simulation = pool_mock_driver::Simulation::start();
+/// pool_mock_driver::first_device().assert_clean();
+/// ```
+#[must_use]
+pub fn first_device() -> SimDevice {
+    state::lock().devices[0].sim.clone()
 }
 
 /// How often a function was called, whoever has the driver in hand.

@@ -132,3 +132,70 @@ fn a_program_that_is_linked_to_the_driver_is_served_too() {
         assert!(said.contains("512 allocations, 512 frees"), "{way}: {said}");
     }
 }
+
+#[test]
+fn the_runtime_is_served_and_keeps_its_ways() {
+    let Some(bed) = Bed::get() else { return };
+    let linked = ["-DDIRECT", "-Wl,--no-as-needed", "-l:libcudart.so.12"];
+    let programs = [
+        bed.compile("runtime_user.c", "runtime-linked", &linked),
+        bed.compile("runtime_user.c", "runtime-loaded", &[]),
+    ];
+    for program in programs {
+        let said = bed.run_both(&program, &[]);
+        assert!(said.contains("device 0: ") && said.contains("device 1: "), "{said}");
+    }
+}
+
+#[test]
+fn what_is_captured_is_the_drivers_and_what_a_graph_may_know_stays() {
+    let Some(bed) = Bed::get() else { return };
+    bed.run_both(&bed.compile("captures.c", "captures", &[]), &[]);
+}
+
+#[test]
+fn p089_addresses_answer_for_their_blocks_and_have_no_handles_for_other_processes() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("queries.c", "queries", &[]);
+    for device in ["0", "1"] {
+        bed.run_both(&program, &[device]);
+    }
+}
+
+#[test]
+fn p009_p043_p101_wrong_frees_are_errors_and_either_free_takes_either_kind() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("faults.c", "faults", &[]);
+    for device in ["0", "1"] {
+        bed.run_both(&program, &[device]);
+    }
+}
+
+#[test]
+fn processes_fork_and_end_as_they_like() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("processes.c", "processes", &[]);
+    for part in ["first", "fork", "kill", "reset"] {
+        bed.run_with(&program, &[part], &[]);
+    }
+    // (What ends late is not the simulated driver's to serve, so there is no exit without the library.)
+    for part in ["first", "fork", "exit", "kill", "reset"] {
+        for _ in 0..10 {
+            bed.run_with(&program, &[part], &[&bed.library]);
+        }
+    }
+}
+
+#[test]
+fn another_preloaded_library_keeps_its_place() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("wrapped.c", "wrapped", &["-l:libcuda.so.1"]);
+    let wrapper = bed.path("libwrapper.so");
+    for (place, preloaded) in [
+        ("before", vec![wrapper.as_path()]),
+        ("before", vec![&wrapper, &bed.library]),
+        ("after", vec![&bed.library, &wrapper]),
+    ] {
+        bed.run_with(&program, &[place], &preloaded);
+    }
+}

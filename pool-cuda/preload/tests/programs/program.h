@@ -29,7 +29,8 @@ typedef void *Handle;
 #define MIB ((size_t)1 << 20)
 
 static Handle driver, context;
-static size_t (*count)(const char *);
+static size_t (*count)(const char *), (*violations)(void);
+static void (*late)(void), (*run)(void);
 static int (*cuInit)(unsigned), (*cuDeviceGet)(int *, int), (*cuDevicePrimaryCtxRetain)(Handle *, int),
     (*cuCtxSetCurrent)(Handle), (*cuCtxCreate)(Handle *, unsigned, int), (*cuCtxSynchronize)(void),
     (*cuStreamCreate)(Handle *, unsigned), (*cuStreamDestroy)(Handle), (*cuStreamSynchronize)(Handle),
@@ -50,6 +51,9 @@ static inline void begin(int ordinal) {
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     CHECK(driver);
     count = find("simulated_count");
+    violations = find("simulated_violations");
+    late = find("simulated_late");
+    run = find("simulated_run");
     cuInit = find("cuInit");
     cuDeviceGet = find("cuDeviceGet");
     cuDevicePrimaryCtxRetain = find("cuDevicePrimaryCtxRetain");
@@ -71,6 +75,19 @@ static inline void begin(int ordinal) {
     OK(cuDeviceGet(&device, ordinal));
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
+}
+
+/* Ends a program that has done what it should. */
+static inline int end(void) {
+    run();
+    CHECK(violations() == 0);
+    puts("all is well");
+    return 0;
+}
+
+/* How many calls of the driver's own functions for memory there were. */
+static inline size_t calls(void) {
+    return count("cuMemAlloc_v2") + count("cuMemFree_v2") + count("cuMemAllocAsync") + count("cuMemFreeAsync");
 }
 
 /* Fills memory on a stream. */
