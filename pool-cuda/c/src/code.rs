@@ -50,11 +50,6 @@ impl Code {
         self.0
     }
 
-    /// What a function answers that keeps no message.
-    pub(crate) fn of(result: Result<()>) -> c_int {
-        result.map_or_else(Self::number, |()| 0)
-    }
-
     /// What an error of a pool is. One whose device is lost answers what the driver says of it by now.
     pub(crate) fn of_pool(
         pool: &Pool<CudaDevice, CudaThreads>,

@@ -11,6 +11,7 @@ use crate::code::{Code, Result};
 use crate::conf::Conf;
 use crate::device::DevicePool;
 use crate::handle::StreamHandle;
+use crate::last;
 use crate::runtime;
 use crate::thread::{self, Seen};
 use crate::torch::Torch;
@@ -114,7 +115,7 @@ pub fn start_on(driver: &'static Driver) -> core::result::Result<(), core::ffi::
     let started = start(driver).and_then(|library| {
         if ptr::eq(library.driver, driver) { Ok(()) } else { Err(Code::UNKNOWN) }
     });
-    match Code::of(started) {
+    match last::answer(started) {
         0 => Ok(()),
         code => Err(code),
     }
@@ -143,8 +144,8 @@ impl Library {
         unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The pool of the current context, which there has to be.
-    pub(crate) fn here(&'static self) -> Result<&'static DevicePool> {
+    /// The pool of the current context, which there has to be: a driver has no other idea of a device.
+    pub(crate) fn in_context(&'static self) -> Result<&'static DevicePool> {
         let context = self.driver.current_context()?;
         if context.is_null() {
             return Err(Code::INVALID_CONTEXT);

@@ -15,13 +15,12 @@
 //! | `memory`, `stream`, `queries` | the functions that are served in the driver's place |
 //! | `runtime` | those in the runtime's |
 //! | `captures`, `kept`, `large` | which streams are captured; blocks that stay; where long blocks are |
-//! | `pool`, `arenas` | whether there is a pool; what it has of the driver |
+//! | `pool` | whether there is a pool |
 //! | `report` | what it saved, at the end |
 
 // The wrapper of `dlsym` is written for this machine.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
-mod arenas;
 mod captures;
 mod entry;
 mod kept;

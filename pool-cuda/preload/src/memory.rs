@@ -9,7 +9,7 @@ use pool_cuda_c::whose;
 
 use crate::pool::{self, DEINITIALIZED, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::real::{self, Handle};
-use crate::{arenas, captures, kept, large};
+use crate::{captures, kept, large};
 
 /// The calling thread's default stream, as a handle.
 pub(crate) const PER_THREAD: usize = 2;
@@ -33,20 +33,50 @@ pub(crate) unsafe fn allocate(address_out: *mut u64, bytes: usize) -> Option<c_i
     }
     // A capture that begins just now does not know the address yet.
     let is_captured = captures::any();
-    match whose::allocate(bytes) {
-        Ok(address) => {
-            if is_captured {
-                kept::keep(address);
-            }
-            large::note(address, bytes);
-            // SAFETY: it is not null, and can be written by the caller's promise.
-            unsafe { address_out.write(address) };
+    // In a context that the pool does not serve, or where there is none, the driver is asked.
+    whose::device_here().ok()?;
+    let mut block = ptr::null_mut();
+    // SAFETY: the pointer is to a local.
+    let code = unsafe { pool_cuda_c::poolMalloc(&raw mut block, bytes) };
+    // SAFETY: as this function.
+    unsafe { given(code, block, address_out, bytes) }.inspect(|&code| {
+        if is_captured && code == SUCCESS {
+            kept::keep(address(block));
+        }
+    })
+}
+
+/// What a call of the pool for memory answers.
+///
+/// # Safety
+///
+/// The pointer can be written.
+unsafe fn given(
+    code: c_int,
+    block: *mut c_void,
+    address_out: *mut u64,
+    bytes: usize,
+) -> Option<c_int> {
+    match code {
+        SUCCESS => {
+            large::note(address(block), bytes);
+            // SAFETY: by the caller's promise.
+            unsafe { address_out.write(address(block)) };
             Some(SUCCESS)
         }
-        Err(OUT_OF_MEMORY) => Some(OUT_OF_MEMORY),
-        // In a context that the pool does not serve, for example, or where there is none.
-        Err(_) => None,
+        OUT_OF_MEMORY => Some(OUT_OF_MEMORY),
+        _ => None,
     }
+}
+
+/// A pointer as the driver takes it.
+pub(crate) fn address(block: *mut c_void) -> u64 {
+    block.addr() as u64
+}
+
+/// An address as a pointer: nothing of the host is behind it.
+fn pointer(address: u64) -> *mut c_void {
+    ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0))
 }
 
 /// The same of a call that names a stream.
@@ -67,19 +97,11 @@ pub(crate) unsafe fn allocate_on(
     if unsafe { captures::has(stream) } || (stream.addr() <= PER_THREAD && !has_context()) {
         return None;
     }
-    let mut block: *mut c_void = ptr::null_mut();
+    let mut block = ptr::null_mut();
     // SAFETY: the pointer is to a local, and the stream is there by the caller's promise.
-    match unsafe { pool_cuda_c::poolMallocAsync(&raw mut block, bytes, stream) } {
-        SUCCESS => {
-            let address = block.addr() as u64;
-            large::note(address, bytes);
-            // SAFETY: it is not null, and can be written by the caller's promise.
-            unsafe { address_out.write(address) };
-            Some(SUCCESS)
-        }
-        OUT_OF_MEMORY => Some(OUT_OF_MEMORY),
-        _ => None,
-    }
+    let code = unsafe { pool_cuda_c::poolMallocAsync(&raw mut block, bytes, stream) };
+    // SAFETY: it is not null, and can be written by the caller's promise.
+    unsafe { given(code, block, address_out, bytes) }
 }
 
 /// Whether a context is current: a default stream is one of it.
@@ -92,7 +114,8 @@ fn has_context() -> bool {
 
 /// What a free is, if the memory is the pool's; `None`: the driver is to be asked.
 pub(crate) fn free(address: u64) -> Option<c_int> {
-    free_with(address, || whose::free(address).map_or_else(|code| code, |()| SUCCESS))
+    // SAFETY: what the program promises the driver.
+    free_with(address, || unsafe { pool_cuda_c::poolFree(pointer(address)) })
 }
 
 /// The same on a stream.
@@ -107,18 +130,17 @@ pub(crate) unsafe fn free_on(address: u64, stream: Handle) -> Option<c_int> {
         return None;
     }
     free_with(address, || {
-        let pointer = ptr::without_provenance_mut(usize::try_from(address).unwrap_or(0));
         // SAFETY: passed on to the caller.
-        unsafe { pool_cuda_c::poolFreeAsync(pointer, stream) }
+        unsafe { pool_cuda_c::poolFreeAsync(pointer(address), stream) }
     })
 }
 
 /// Frees a block of the pool's, by what does so where nothing is in the way.
 fn free_with(address: u64, free: impl FnOnce() -> c_int) -> Option<c_int> {
     if !whose::is_pools(address) {
-        // A block that was freed before, and was the first of more that the pool has.
-        let is_arena = pool::is_there() && arenas::has(address);
-        return is_arena.then_some(INVALID_VALUE);
+        // A block that was freed before, the first perhaps of an arena that the driver gave out.
+        let is_within = pool::is_there() && whose::is_in_pools(address);
+        return is_within.then_some(INVALID_VALUE);
     }
     match Driver::check_process() {
         Ok(()) => {}

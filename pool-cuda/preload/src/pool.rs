@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use pool_cuda::Driver;
 
-use crate::{arenas, loader, report};
+use crate::{loader, report};
 
 /// The codes of the driver that this library answers by itself.
 pub(crate) const SUCCESS: c_int = 0;
@@ -43,16 +43,14 @@ pub(crate) fn is_over() -> bool {
 }
 
 fn start() -> bool {
-    let lookup = |name: &CStr| {
-        let own = loader::in_driver(name).cast_const();
-        arenas::function(name).filter(|_| !own.is_null()).unwrap_or(own)
-    };
-    // SAFETY: the names are looked up in the driver's own library, which stays, and what stands for some
-    // does what they do.
+    let lookup = |name: &CStr| loader::in_driver(name).cast_const();
+    // SAFETY: the names are looked up in the driver's own library, which stays.
     let Ok(driver) = (unsafe { Driver::from_symbols(lookup) }) else { return false };
     let is_started = pool_cuda_c::start_on(Box::leak(Box::new(driver))).is_ok();
     if is_started {
         report::at_the_end();
+    } else {
+        report::no_pool();
     }
     is_started
 }

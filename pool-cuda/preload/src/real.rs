@@ -58,7 +58,6 @@ functions! {
     cuMemFree_v2(address: u64);
     cuMemAllocAsync(address: *mut u64, bytes: usize, stream: Handle);
     cuMemAllocAsync_ptsz(address: *mut u64, bytes: usize, stream: Handle);
-    cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: Handle, stream: Handle);
     cuMemFreeAsync(address: u64, stream: Handle);
     cuMemFreeAsync_ptsz(address: u64, stream: Handle);
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize);

@@ -1,5 +1,6 @@
-//! What the pool saved, said at the end of the process if the environment asks for it.
+//! What the pool saved, said at the end of the process if the environment asks for it; and why there is none.
 
+use core::ffi::CStr;
 use core::fmt::Write as _;
 
 use pool_cuda_c::{poolGetStats, poolStats};
@@ -8,6 +9,13 @@ use crate::pool::{self, SUCCESS};
 
 /// The variable: `1` for the standard error output, or else a file that the lines are appended to.
 const VARIABLE: &str = "POOL_PRELOAD_REPORT";
+
+/// Says why there is no pool: a mistake in the environment, most likely. The driver serves then.
+pub(crate) fn no_pool() {
+    // SAFETY: it is a text, and no other call of this thread's comes between.
+    let why = unsafe { CStr::from_ptr(pool_cuda_c::poolLastErrorMessage()) };
+    eprintln!("pool-cuda-preload: no pool: {}", why.to_string_lossy());
+}
 
 /// Has it be said at the end, before the driver ends.
 pub(crate) fn at_the_end() {

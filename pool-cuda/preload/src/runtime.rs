@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use pool_cuda_c::whose;
 
+use crate::memory::address;
 use crate::pool::{self, SUCCESS};
 use crate::real::Handle;
 use crate::{loader, memory};
@@ -98,11 +99,6 @@ fn is_in_place() -> bool {
 /// The same of a call that names a stream: only default streams depend on it.
 fn is_in_place_for(stream: Handle) -> bool {
     stream.addr() > memory::PER_THREAD || is_in_place()
-}
-
-/// An address of the device, as the driver takes it.
-fn address(block: *mut c_void) -> u64 {
-    block.addr() as u64
 }
 
 /// Declares functions: what they succeed with, and else the runtime's.

@@ -199,3 +199,40 @@ fn another_preloaded_library_keeps_its_place() {
         bed.run_with(&program, &[place], &preloaded);
     }
 }
+
+#[test]
+fn streams_that_end_are_not_named_again() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("streams.c", "streams", &[]);
+    // (The simulated driver's own pool does not wait for memory.)
+    bed.run_with(&program, &[], &[&bed.library]);
+}
+
+#[test]
+fn what_kernels_write_is_there_still() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("work.c", "work", &[]);
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../suite/src/kernels.ptx");
+    for way in ["driver", "runtime"] {
+        for kind in ["plain", "async"] {
+            bed.run_both(&program, &[kernels.to_str().unwrap(), "2000", kind, way]);
+        }
+    }
+}
+
+#[test]
+fn a_mistake_in_the_environment_is_said_and_the_driver_serves() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("faults.c", "mistaken", &[]);
+    let output = Command::new(program)
+        .arg("0")
+        .env("LD_LIBRARY_PATH", bed.folder.path())
+        .env("LD_PRELOAD", &bed.library)
+        .env("POOL_CONF", "limits:1GiB")
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"all is well\n");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("no pool").count(), 1, "{said}");
+    assert!(said.contains("no key \"limits\"") && said.contains("free_sync"), "{said}");
+}

@@ -29,6 +29,7 @@ typedef void *Handle;
 #define MIB ((size_t)1 << 20)
 
 static Handle driver, context;
+static int chosen;
 static size_t (*count)(const char *), (*violations)(void);
 static void (*late)(void), (*run)(void);
 static int (*cuInit)(unsigned), (*cuDeviceGet)(int *, int), (*cuDevicePrimaryCtxRetain)(Handle *, int),
@@ -46,14 +47,8 @@ static inline void *find(const char *name) {
 
 static inline int is_preloaded(void) { return getenv("PRELOADED") != NULL; }
 
-/* Loads the driver, and has a device's primary context current. */
-static inline void begin(int ordinal) {
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    CHECK(driver);
-    count = find("simulated_count");
-    violations = find("simulated_violations");
-    late = find("simulated_late");
-    run = find("simulated_run");
+/* Finds what a program of any driver needs, and has a device's primary context current. */
+static inline void begin_on_a_device(void) {
     cuInit = find("cuInit");
     cuDeviceGet = find("cuDeviceGet");
     cuDevicePrimaryCtxRetain = find("cuDevicePrimaryCtxRetain");
@@ -72,9 +67,21 @@ static inline void begin(int ordinal) {
     cuMemGetInfo = find("cuMemGetInfo_v2");
     int device;
     OK(cuInit(0));
-    OK(cuDeviceGet(&device, ordinal));
+    OK(cuDeviceGet(&device, chosen));
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
+}
+
+/* The same on the simulated driver, with what only that has. */
+static inline void begin(int ordinal) {
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CHECK(driver);
+    count = find("simulated_count");
+    violations = find("simulated_violations");
+    late = find("simulated_late");
+    run = find("simulated_run");
+    chosen = ordinal;
+    begin_on_a_device();
 }
 
 /* Ends a program that has done what it should. */
