@@ -94,7 +94,7 @@ pub(crate) unsafe fn allocate_on(
         return None;
     }
     // SAFETY: passed on to the caller. In a capture it becomes a node of the graph.
-    if unsafe { captures::has(stream) } || (stream.addr() <= PER_THREAD && !has_context()) {
+    if unsafe { captures::has(stream) } || is_elsewhere(stream) {
         return None;
     }
     let mut block = ptr::null_mut();
@@ -104,12 +104,9 @@ pub(crate) unsafe fn allocate_on(
     unsafe { given(code, block, address_out, bytes) }
 }
 
-/// Whether a context is current: a default stream is one of it.
-fn has_context() -> bool {
-    let mut context = ptr::null_mut();
-    // SAFETY: the pointer is to a local.
-    let code = unsafe { real::cuCtxGetCurrent(&raw mut context) };
-    code == SUCCESS && !context.is_null()
+/// Whether a stream is the default one of a context that the pool does not serve.
+fn is_elsewhere(stream: Handle) -> bool {
+    stream.addr() <= PER_THREAD && whose::device_here().is_err()
 }
 
 /// What a free is, if the memory is the pool's; `None`: the driver is to be asked.
@@ -130,8 +127,15 @@ pub(crate) unsafe fn free_on(address: u64, stream: Handle) -> Option<c_int> {
         return None;
     }
     free_with(address, || {
+        let block = pointer(address);
         // SAFETY: passed on to the caller.
-        unsafe { pool_cuda_c::poolFreeAsync(pointer(address), stream) }
+        unsafe {
+            if is_elsewhere(stream) {
+                pool_cuda_c::poolFree(block)
+            } else {
+                pool_cuda_c::poolFreeAsync(block, stream)
+            }
+        }
     })
 }
 

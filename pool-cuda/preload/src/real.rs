@@ -83,7 +83,6 @@ functions! {
     cuStreamEndCapture_ptsz(stream: Handle, graph: *mut Handle);
     cuStreamIsCapturing(stream: Handle, status: *mut c_int);
     cuStreamDestroy_v2(stream: Handle);
-    cuCtxGetCurrent(context: *mut Handle);
     cuCtxEnablePeerAccess(peer: Handle, flags: c_uint);
     cuDevicePrimaryCtxReset_v2(device: c_int);
     cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);

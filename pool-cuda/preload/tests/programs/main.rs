@@ -236,3 +236,30 @@ fn a_mistake_in_the_environment_is_said_and_the_driver_serves() {
     assert_eq!(said.matches("no pool").count(), 1, "{said}");
     assert!(said.contains("no key \"limits\"") && said.contains("free_sync"), "{said}");
 }
+
+#[test]
+fn devices_use_each_others_memory_as_contexts_allow() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("peers.c", "peers", &[]);
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../suite/src/kernels.ptx");
+    bed.run_both(&program, &[kernels.to_str().unwrap()]);
+}
+
+#[test]
+fn the_script_runs_a_program_and_says_what_was_saved() {
+    let Some(bed) = Bed::get() else { return };
+    let program = bed.compile("faults.c", "run", &[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("run");
+    let output = Command::new(script)
+        .arg(program)
+        .arg("0")
+        .env("LD_LIBRARY_PATH", bed.folder.path())
+        .env("POOL_PRELOAD_LIBRARY", &bed.library)
+        .env("PRELOADED", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"all is well\n");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("pool-cuda-preload: device 0: "), "{said}");
+}

@@ -104,6 +104,10 @@ int main(int argc, char **argv) {
     CHECK(count("cuMemAlloc_v2") == plain + 1);
     fill(start, 1, 4096, NULL);
     OK(cuMemFree(start));
+    plain = count("cuMemAllocAsync");
+    OK(cuMemAllocAsync(&start, 4096, NULL));
+    CHECK(count("cuMemAllocAsync") == plain + 1);
+    OK(cuMemFreeAsync(start, NULL));
     /* And where there is none, nobody does. */
     OK(cuCtxSetCurrent(NULL));
     OK(cuCtxSetCurrent(NULL));
