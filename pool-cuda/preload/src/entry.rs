@@ -101,11 +101,10 @@ pub(crate) unsafe extern "C" fn cuGetProcAddress_v2_ptsz(
     flags: u64,
     status: *mut c_int,
 ) -> c_int {
+    // What it usually means may as well be said, for a driver that does not export this one by its name.
+    let flags = if flags & (LEGACY | PER_THREAD) == 0 { flags | PER_THREAD } else { flags };
     // SAFETY: passed on to the caller.
-    unsafe {
-        let code = real::cuGetProcAddress_v2_ptsz(name, function, version, flags, status);
-        replace(code, name, function, version, is_per_thread(flags, true))
-    }
+    unsafe { cuGetProcAddress_v2(name, function, version, flags, status) }
 }
 
 /// The version of CUDA that the program's runtime is of, by which it asks the driver.

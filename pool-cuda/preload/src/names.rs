@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
-use crate::{entry, memory, queries, runtime, stream};
+use crate::{entry, loader, memory, queries, runtime, stream};
 
 /// One of this library's functions, by the name that the driver or the runtime exports it under.
 struct Served {
@@ -122,11 +122,19 @@ static ENTRIES: &[Entry] = &[
     entry(c"cuGetProcAddress", 12000, c"cuGetProcAddress_v2", c"cuGetProcAddress_v2_ptsz"),
 ];
 
-/// This library's function for what `cuGetProcAddress` has found by a name; null if it has none.
+/// This library's function for what `cuGetProcAddress` has found by a name; null if it has none, or the driver
+/// has none under the name by which that would be called.
 pub(crate) fn entry_of(name: &CStr, version: c_int, is_per_thread: bool) -> *mut c_void {
     let fits = |entry: &&Entry| entry.name == name && entry.since <= version;
-    let found = ENTRIES.iter().rev().find(fits);
-    let function =
-        found.and_then(|entry| served(if is_per_thread { entry.per_thread } else { entry.legacy }));
-    function.unwrap_or(ptr::null_mut())
+    let Some(entry) = ENTRIES.iter().rev().find(fits) else { return ptr::null_mut() };
+    let function = if is_per_thread { entry.per_thread } else { entry.legacy };
+    // Of those that find others all forms call one.
+    let is_there = entry.is_finder() || !loader::in_driver(function).is_null();
+    served(function).filter(|_| is_there).unwrap_or(ptr::null_mut())
+}
+
+impl Entry {
+    fn is_finder(&self) -> bool {
+        self.name == c"cuGetProcAddress"
+    }
 }

@@ -94,8 +94,4 @@ functions! {
         name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64,
         status: *mut c_int
     );
-    cuGetProcAddress_v2_ptsz(
-        name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64,
-        status: *mut c_int
-    );
 }

@@ -29,9 +29,11 @@ static void *proc(Proc *get, const char *name, int version, uint64_t flags) {
 static void find_all(const char *way) {
     const char *end = "";
     if (!strcmp(way, "proc") || !strcmp(way, "proc_ptsz") || !strcmp(way, "proc_twice")) {
-        uint64_t flags = !strcmp(way, "proc_ptsz") ? 2 : 0;
+        uint64_t flags = !strcmp(way, "proc_ptsz") && !is_preloaded() ? 2 : 0;
         Proc *get = find("cuGetProcAddress_v2");
         if (!strcmp(way, "proc_twice")) get = proc(get, "cuGetProcAddress", 12040, 0);
+        /* For a default stream of each thread there may be another, which means that where nothing is said. */
+        if (!strcmp(way, "proc_ptsz")) get = proc(get, "cuGetProcAddress", 12040, 2);
         alloc = proc(get, "cuMemAlloc", 12040, flags);
         release = proc(get, "cuMemFree", 12040, flags);
         alloc_async = proc(get, "cuMemAllocAsync", 12040, flags);
