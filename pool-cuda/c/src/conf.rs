@@ -34,6 +34,8 @@ pub(crate) struct Conf {
     cache_bytes: Option<u64>,
     watermark_bytes: Option<u64>,
     without_pages: bool,
+    /// Not the environment's to say: it belongs to what the library stands for.
+    align_bytes: Option<u64>,
 }
 
 /// A part that says nothing.
@@ -101,11 +103,19 @@ impl Conf {
         Ok(conf)
     }
 
+    /// The same, with blocks that begin at multiples of so many bytes, and are as long.
+    pub(crate) fn aligned(self, bytes: u64) -> Self {
+        Self { align_bytes: Some(bytes), ..self }
+    }
+
     /// How a device's pool is made.
     pub(crate) fn pool(&self) -> PoolConfig {
         let mut config = PoolConfig::new().finds_addresses(true);
         if !self.without_pages {
             config = config.pages(Pages::default());
+        }
+        if let Some(bytes) = self.align_bytes {
+            config = config.granule_bytes(bytes);
         }
         if let Some(bytes) = self.limit_bytes {
             config = config.limit_bytes(bytes);

@@ -40,7 +40,7 @@ pub use calls::{
 };
 pub use last::{poolLastError, poolLastErrorMessage};
 #[doc(hidden)]
-pub use library::{start_on, stop};
+pub use library::{start_aligned, start_on, stop};
 pub use plain::{poolFree, poolMalloc};
 pub use stats::poolStats;
 pub use torch::*;

@@ -53,7 +53,7 @@ pub(crate) fn library() -> Result<&'static Library> {
     if let Some(library) = unsafe { LIBRARY.load(Ordering::Acquire).as_ref() } {
         return Ok(library);
     }
-    start(Driver::system()?)
+    start(Driver::system()?, Conf::of_environment()?)
 }
 
 /// What this thread has seen of the handle: of the legacy default stream, where there are several devices,
@@ -78,8 +78,7 @@ fn seen_here(handle: StreamHandle) -> Option<Seen> {
 }
 
 /// Starts on a driver, unless another thread has: then that one's is kept.
-fn start(driver: &'static Driver) -> Result<&'static Library> {
-    let conf = Conf::of_environment()?;
+fn start(driver: &'static Driver, conf: Conf) -> Result<&'static Library> {
     let devices = driver.device_count()?;
     if devices == 0 {
         return Err(Code::NO_DEVICE);
@@ -112,7 +111,27 @@ fn start(driver: &'static Driver) -> Result<&'static Library> {
 /// A `cudaError_t`, if there is no device or another was started before.
 #[doc(hidden)]
 pub fn start_on(driver: &'static Driver) -> core::result::Result<(), core::ffi::c_int> {
-    let started = start(driver).and_then(|library| {
+    start_with(driver, Conf::of_environment())
+}
+
+/// The same for `pool-cuda-preload`, whose blocks begin at multiples of so many bytes.
+///
+/// # Errors
+///
+/// As [`start_on`].
+#[doc(hidden)]
+pub fn start_aligned(
+    driver: &'static Driver,
+    align_bytes: u64,
+) -> core::result::Result<(), core::ffi::c_int> {
+    start_with(driver, Conf::of_environment().map(|conf| conf.aligned(align_bytes)))
+}
+
+fn start_with(
+    driver: &'static Driver,
+    conf: Result<Conf>,
+) -> core::result::Result<(), core::ffi::c_int> {
+    let started = conf.and_then(|conf| start(driver, conf)).and_then(|library| {
         if ptr::eq(library.driver, driver) { Ok(()) } else { Err(Code::UNKNOWN) }
     });
     match last::answer(started) {

@@ -7,15 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pool_cuda_c::whose::{LiveBlock, block_at, is_pools};
 
+use crate::pool::ALIGN;
+
 /// Blocks for so many bytes or more are noted.
 const LONG: usize = 256 << 10;
 
 /// So far before an address a block that is not noted may begin: it was asked for with less than `LONG`, and
 /// requests are rounded up to less than twice as much.
 const NEAR: u64 = 2 * LONG as u64;
-
-/// Where the pool's blocks begin: at multiples of it.
-const STEP: u64 = 256;
 
 /// Where the long ones begin.
 static LARGE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
@@ -28,7 +27,7 @@ fn large() -> MutexGuard<'static, BTreeSet<u64>> {
 }
 
 fn count(address: u64) -> &'static AtomicU32 {
-    let scattered = (address / STEP).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    let scattered = (address / ALIGN).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
     &COUNTS[scattered as usize % COUNTS.len()]
 }
 
@@ -68,8 +67,8 @@ pub(crate) fn around(address: u64) -> Option<(u64, LiveBlock)> {
     {
         return Some((start, block));
     }
-    let (first, last) = (address / STEP, address.saturating_sub(NEAR) / STEP);
-    let start = (last..=first).rev().map(|place| place * STEP).find(|&start| is_pools(start))?;
+    let (first, last) = (address / ALIGN, address.saturating_sub(NEAR) / ALIGN);
+    let start = (last..=first).rev().map(|place| place * ALIGN).find(|&start| is_pools(start))?;
     let block = block_at(start)?;
     has(start, block).then_some((start, block))
 }

@@ -16,6 +16,9 @@ pub(crate) const OUT_OF_MEMORY: c_int = 2;
 pub(crate) const DEINITIALIZED: c_int = 4;
 pub(crate) const NOT_SUPPORTED: c_int = 801;
 
+/// Blocks begin at multiples of it, as the driver's memory does: textures want it.
+pub(crate) const ALIGN: u64 = 512;
+
 static STARTED: OnceLock<bool> = OnceLock::new();
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
@@ -46,7 +49,7 @@ fn start() -> bool {
     let lookup = |name: &CStr| loader::in_driver(name).cast_const();
     // SAFETY: the names are looked up in the driver's own library, which stays.
     let Ok(driver) = (unsafe { Driver::from_symbols(lookup) }) else { return false };
-    let is_started = pool_cuda_c::start_on(Box::leak(Box::new(driver))).is_ok();
+    let is_started = pool_cuda_c::start_aligned(Box::leak(Box::new(driver)), ALIGN).is_ok();
     if is_started {
         report::at_the_end();
     } else {

@@ -101,20 +101,21 @@ int main(int argc, char **argv) {
                      count("cuMemFreeAsync")};
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 64; i++) {
-            size_t bytes = 1000 + 20000 * (size_t)i;
+            size_t bytes = 1 + 20123 * (size_t)i;
             OK(alloc(&blocks[i], bytes));
-            CHECK(blocks[i] && blocks[i] % 256 == 0);
+            CHECK(blocks[i] && blocks[i] % 512 == 0);
             fill(blocks[i], (unsigned char)(i + round), bytes, stream);
         }
         OK(cuStreamSynchronize(stream));
         for (int i = 0; i < 64; i++) {
-            check_bytes(blocks[i], (unsigned char)(i + round), 1000 + 20000 * (size_t)i);
+            check_bytes(blocks[i], (unsigned char)(i + round), 1 + 20123 * (size_t)i);
             OK(release(blocks[i]));
         }
         for (int i = 0; i < 64; i++) {
             Handle on = i % 3 ? stream : NULL;
-            OK(alloc_async(&blocks[i], 4096, on));
-            fill(blocks[i], 3, 4096, on);
+            OK(alloc_async(&blocks[i], 1 + 37 * (size_t)i, on));
+            CHECK(blocks[i] % 512 == 0);
+            fill(blocks[i], 3, 1 + 37 * (size_t)i, on);
             OK(release_async(blocks[i], on));
         }
     }
