@@ -60,6 +60,8 @@ impl Bed {
         let bed = Self { folder, library, compiler };
         bed.compile("runtime.c", "libcudart.so.12", &["-shared", "-fPIC"]);
         bed.compile("wrapper.c", "libwrapper.so", &["-shared", "-fPIC"]);
+        let wraps = ["-shared", "-fPIC", "-O2", "-DWRAPS_DLSYM"];
+        bed.compile("wrapper.c", "liblookups.so", &wraps);
         Some(bed)
     }
 
@@ -190,11 +192,12 @@ fn processes_fork_and_end_as_they_like() {
 fn another_preloaded_library_keeps_its_place() {
     let Some(bed) = Bed::get() else { return };
     let program = bed.compile("wrapped.c", "wrapped", &["-l:libcuda.so.1"]);
-    let wrapper = bed.path("libwrapper.so");
+    let (wrapper, lookups) = (bed.path("libwrapper.so"), bed.path("liblookups.so"));
     for (place, preloaded) in [
         ("before", vec![wrapper.as_path()]),
         ("before", vec![&wrapper, &bed.library]),
         ("after", vec![&bed.library, &wrapper]),
+        ("lookups", vec![&bed.library, &lookups]),
     ] {
         bed.run_with(&program, &[place], &preloaded);
     }

@@ -9,8 +9,8 @@ extern int cuMemAlloc_v2(Address *, size_t), cuMemFree_v2(Address);
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     size_t *allocations = dlsym(RTLD_DEFAULT, "wrapped_allocations"), *frees = dlsym(RTLD_DEFAULT, "wrapped_frees"),
-           *sleeps = dlsym(RTLD_DEFAULT, "wrapped_sleeps");
-    CHECK(allocations && frees && sleeps);
+           *sleeps = dlsym(RTLD_DEFAULT, "wrapped_sleeps"), *lookups = dlsym(RTLD_DEFAULT, "wrapped_lookups");
+    CHECK(allocations && frees && sleeps && lookups);
     begin(0);
     CHECK(sleep(0) == 0 && *sleeps == 1);
     size_t before = calls();
@@ -25,5 +25,7 @@ int main(int argc, char **argv) {
     CHECK((calls() == before) == served);
     /* Where it comes first it is asked; where it comes after, there is nothing left for it. */
     CHECK(*allocations == (first || !served ? 10u : 0u) && *frees == *allocations);
+    /* Its dlsym is asked for what is not served here. */
+    CHECK((*lookups > 10) == !strcmp(argv[1], "lookups"));
     return end();
 }
