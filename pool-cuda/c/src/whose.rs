@@ -64,6 +64,17 @@ pub fn free_bytes() -> usize {
     })
 }
 
+/// Has all pools give back what nobody holds. Waits for work that may still use it, unless something is
+/// captured.
+pub fn give_back() {
+    if let Some(library) = Library::started() {
+        library.all_opened().for_each(|pool| {
+            // What cannot be waited for stays.
+            let _ = pool.core.trim_waiting(0).or_else(|_| pool.core.trim(0));
+        });
+    }
+}
+
 /// Lets that device use what the pool of another context's device has and will have.
 ///
 /// # Errors

@@ -12,7 +12,7 @@
 //! | `loader` | the real `dlsym`, the driver, the runtime |
 //! | `entry` | `cuGetProcAddress` and `cudaGetDriverEntryPoint` |
 //! | `real` | the driver's functions |
-//! | `memory`, `stream`, `queries` | the functions that are served in the driver's place |
+//! | `memory`, `stream`, `queries`, `others` | the functions that are served in the driver's place |
 //! | `runtime` | those in the runtime's |
 //! | `captures`, `kept`, `large` | which streams are captured; blocks that stay; where long blocks are |
 //! | `pool` | whether there is a pool |
@@ -29,6 +29,7 @@ mod loader;
 mod lookup;
 mod memory;
 mod names;
+mod others;
 mod pool;
 mod queries;
 mod real;

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
-use crate::{entry, loader, memory, queries, runtime, stream};
+use crate::{entry, loader, memory, others, queries, runtime, stream};
 
 /// One of this library's functions, by the name that the driver or the runtime exports it under.
 struct Served {
@@ -35,6 +35,9 @@ static SERVED: &[Served] = served! {
     memory:
         cuMemAlloc_v2 cuMemFree_v2 cuMemAllocAsync cuMemAllocAsync_ptsz cuMemFreeAsync
         cuMemFreeAsync_ptsz cuDeviceSetMemPool;
+    others:
+        cuMemAllocPitch_v2 cuMemAllocManaged cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz
+        cuMemCreate cuArrayCreate_v2 cuArray3DCreate_v2 cuMipmappedArrayCreate;
     queries:
         cuMemGetInfo_v2 cuMemGetAddressRange_v2 cuPointerGetAttribute cuPointerGetAttributes
         cuIpcGetMemHandle;
@@ -96,6 +99,18 @@ static ENTRIES: &[Entry] = &[
     entry(c"cuMemAllocAsync", 11020, c"cuMemAllocAsync", c"cuMemAllocAsync_ptsz"),
     entry(c"cuMemFreeAsync", 11020, c"cuMemFreeAsync", c"cuMemFreeAsync_ptsz"),
     one(c"cuDeviceSetMemPool", 11020, c"cuDeviceSetMemPool"),
+    one(c"cuMemAllocPitch", 3020, c"cuMemAllocPitch_v2"),
+    one(c"cuMemAllocManaged", 6000, c"cuMemAllocManaged"),
+    entry(
+        c"cuMemAllocFromPoolAsync",
+        11020,
+        c"cuMemAllocFromPoolAsync",
+        c"cuMemAllocFromPoolAsync_ptsz",
+    ),
+    one(c"cuMemCreate", 10020, c"cuMemCreate"),
+    one(c"cuArrayCreate", 3020, c"cuArrayCreate_v2"),
+    one(c"cuArray3DCreate", 3020, c"cuArray3DCreate_v2"),
+    one(c"cuMipmappedArrayCreate", 5000, c"cuMipmappedArrayCreate"),
     one(c"cuMemGetInfo", 3020, c"cuMemGetInfo_v2"),
     one(c"cuMemGetAddressRange", 3020, c"cuMemGetAddressRange_v2"),
     one(c"cuPointerGetAttribute", 4000, c"cuPointerGetAttribute"),

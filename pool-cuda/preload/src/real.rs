@@ -60,6 +60,16 @@ functions! {
     cuMemAllocAsync_ptsz(address: *mut u64, bytes: usize, stream: Handle);
     cuMemFreeAsync(address: u64, stream: Handle);
     cuMemFreeAsync_ptsz(address: u64, stream: Handle);
+    cuMemAllocPitch_v2(
+        address: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint
+    );
+    cuMemAllocManaged(address: *mut u64, bytes: usize, flags: c_uint);
+    cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: Handle, stream: Handle);
+    cuMemAllocFromPoolAsync_ptsz(address: *mut u64, bytes: usize, pool: Handle, stream: Handle);
+    cuMemCreate(pages: *mut u64, bytes: usize, properties: *const c_void, flags: u64);
+    cuArrayCreate_v2(array: *mut Handle, description: *const c_void);
+    cuArray3DCreate_v2(array: *mut Handle, description: *const c_void);
+    cuMipmappedArrayCreate(array: *mut Handle, description: *const c_void, levels: c_uint);
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     cuMemGetAddressRange_v2(start: *mut u64, bytes: *mut usize, address: u64);
     cuPointerGetAttribute(data: *mut c_void, attribute: c_int, address: u64);

@@ -13,6 +13,9 @@ use crate::real::{self, Handle};
 /// The peer's memory can be used already.
 const ALREADY_ENABLED: c_int = 704;
 
+/// No primary context, or a handle of another's.
+const NOT_SERVED: [c_int; 2] = [201, 400];
+
 /// Declares functions of the driver around which something is done.
 macro_rules! around {
     ($($name:ident($($argument:ident: $kind:ty),*) $around:path, $stream:expr;)*) => {
@@ -77,9 +80,10 @@ pub(crate) unsafe extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: c_uin
     // SAFETY: passed on to the caller.
     let code = unsafe { real::cuCtxEnablePeerAccess(peer, flags) };
     if (code == SUCCESS || code == ALREADY_ENABLED) && pool::serves() {
-        // A context that the pool does not serve has nothing of it.
         // SAFETY: passed on to the caller.
-        let _ = unsafe { whose::open_here(peer) };
+        let opened = unsafe { whose::open_here(peer) };
+        // A context that the pool does not serve has nothing of it; else it is as if the driver had refused.
+        return opened.err().filter(|code| !NOT_SERVED.contains(code)).unwrap_or(code);
     }
     code
 }

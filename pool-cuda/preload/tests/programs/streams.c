@@ -20,6 +20,20 @@ int main(void) {
         OK(cuMemFreeAsync(block, stay));
         OK(cuStreamSynchronize(stay));
     }
+    /* Nor is it there for memory of other kinds, unless the pool gives it back: it counts as free. */
+    int (*cuMemAllocPitch)(Address *, size_t *, size_t, size_t, unsigned) = find("cuMemAllocPitch_v2");
+    int (*cuMemAllocManaged)(Address *, size_t, unsigned) = find("cuMemAllocManaged");
+    size_t free_bytes, total, pitch;
+    for (int round = 0; round < 2; round++) {
+        OK(cuMemGetInfo(&free_bytes, &total));
+        CHECK(free_bytes > large);
+        OK(round ? cuMemAllocManaged(&block, large, 1) : cuMemAllocPitch(&block, &pitch, 1 << 20, large >> 20, 4));
+        OK(cuMemFree(block));
+        OK(cuMemAllocAsync(&block, large, stay));
+        OK(cuMemFreeAsync(block, stay));
+        OK(cuStreamSynchronize(stay));
+    }
+    CHECK(cuMemAllocManaged(&block, 2 * large, 1) == 2);
     /* The handle of one that is gone is the next one's. */
     for (int round = 0; round < 50; round++) {
         OK(cuStreamCreate(&gone, 1));
