@@ -29,7 +29,7 @@ fn a_program_in_c_runs_with_a_driver_and_without() {
     let beside = library.parent().unwrap();
     for library in [library.clone(), library.with_extension("a")] {
         let Some(program) = compile("program/program.c", &library, folder.path()) else { return };
-        for conf in ["", "", "", "free_sync:1,pages:0,step:4MiB", "limit:1GiB,initial:32MiB"] {
+        for conf in ["", "", "", "free_sync:1,pages:0,step:4MiB", "limit:1GiB,initial:2MiB"] {
             assert_eq!(run(&program, &[&drivers, beside], conf), "all is well\n", "{conf}");
         }
         let said = run(&program, &[&drivers, beside], "limit:1GiB,no_such_key:3");
