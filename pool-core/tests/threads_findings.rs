@@ -112,3 +112,26 @@ fn a_cache_keeps_no_more_than_it_may() {
         }
     }
 }
+
+/// A cache that had grown was filled with as many blocks again after each flush, for the next one to
+/// take away.
+#[test]
+fn a_cache_that_was_emptied_begins_small_again() {
+    let shared = shared(RangeConfig::new(1 << 30));
+    let mut cache = shared.cache();
+    for _ in 0..8 {
+        let blocks: Vec<_> = (0..64).map(|_| cache.allocate(4096).unwrap()).collect();
+        for block in blocks {
+            cache.free(block.handle()).unwrap();
+        }
+    }
+    let grown = shared.stats().cached_blocks;
+    assert!(grown > 16, "{grown}");
+    for _ in 0..4 {
+        shared.flush();
+        let block = cache.allocate(4096).unwrap();
+        let filled = shared.stats().cached_blocks;
+        assert!(filled <= 2, "{filled}");
+        cache.free(block.handle()).unwrap();
+    }
+}

@@ -311,11 +311,6 @@ int poolFree(void *devPtr);
 int pool_torch_stats(int device, struct poolTorchStats *stats);
 
 /**
- * Starts a device's peaks anew from what is there now.
- */
-int pool_torch_reset_peaks(int device);
-
-/**
  * Gives back to all devices what nothing uses.
  */
 int pool_torch_empty_cache(void);

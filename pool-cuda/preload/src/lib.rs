@@ -11,7 +11,7 @@
 //! | `lookup` | `dlsym` |
 //! | `loader` | the real `dlsym`, the driver, the runtime |
 //! | `entry` | `cuGetProcAddress` and `cudaGetDriverEntryPoint` |
-//! | `real` | the driver's functions |
+//! | `foreign`, `real` | functions of other libraries; the driver's |
 //! | `memory`, `stream`, `queries`, `others` | the functions that are served in the driver's place |
 //! | `runtime` | those in the runtime's |
 //! | `captures`, `kept`, `large` | which streams are captured; blocks that stay; where long blocks are |
@@ -23,6 +23,7 @@
 
 mod captures;
 mod entry;
+mod foreign;
 mod kept;
 mod large;
 mod loader;

@@ -1,59 +1,13 @@
 //! The driver's own functions, called by addresses from its library's handle.
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::loader;
+use crate::{foreign, loader};
 
 /// A `CUstream`, `CUcontext`, `CUgraph` or `CUmemoryPool`.
 pub(crate) type Handle = *mut c_void;
 
-/// `CUDA_ERROR_NOT_FOUND`: the driver has no such function.
-const NOT_FOUND: c_int = 500;
-
-/// A function of the driver by its name, looked up once.
-fn found(place: &AtomicPtr<c_void>, name: &str) -> *mut c_void {
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return known;
-    }
-    let name = CStr::from_bytes_with_nul(name.as_bytes());
-    let function = name.map_or(ptr::null_mut(), loader::in_driver);
-    place.store(function, Ordering::Release);
-    function
-}
-
-/// Declares functions of the driver, each as its interface has it.
-macro_rules! functions {
-    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
-        $(
-            /// The driver's function of this name.
-            ///
-            /// # Safety
-            ///
-            /// As that.
-            #[allow(non_snake_case, reason = "the driver's names")]
-            pub(crate) unsafe fn $name($($argument: $kind),*) -> c_int {
-                static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-                let function = found(&FOUND, concat!(stringify!($name), "\0"));
-                if function.is_null() {
-                    return NOT_FOUND;
-                }
-                // SAFETY: it is the driver's function of this name, whose prototype this is.
-                let function = unsafe {
-                    core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> c_int>(
-                        function,
-                    )
-                };
-                // SAFETY: passed on to the caller.
-                unsafe { function($($argument),*) }
-            }
-        )*
-    };
-}
-
-functions! {
+foreign::functions! { loader::in_driver;
     cuMemAlloc_v2(address: *mut u64, bytes: usize);
     cuMemFree_v2(address: u64);
     cuMemAllocAsync(address: *mut u64, bytes: usize, stream: Handle);

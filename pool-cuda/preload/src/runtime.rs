@@ -1,66 +1,21 @@
 //! The runtime's functions. What they cannot serve goes on to the runtime, which starts itself as it
 //! would, remembers its errors, and in the end asks the driver, which is this library too.
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use pool_cuda_c::whose;
 
+use crate::memory;
 use crate::memory::address;
 use crate::pool::{self, SUCCESS};
 use crate::real::Handle;
-use crate::{loader, memory};
-
-/// `cudaErrorSymbolNotFound`: the program has no runtime.
-const NOT_FOUND: c_int = 500;
-
-fn found(place: &AtomicPtr<c_void>, name: &str) -> *mut c_void {
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return known;
-    }
-    let name = CStr::from_bytes_with_nul(name.as_bytes());
-    let function = name.map_or(ptr::null_mut(), loader::in_runtime);
-    place.store(function, Ordering::Release);
-    function
-}
 
 /// The runtime's own functions.
 pub(crate) mod own {
-    use super::{AtomicPtr, Handle, NOT_FOUND, c_char, c_int, c_uint, c_ulonglong, c_void, found};
+    use super::{Handle, c_char, c_int, c_uint, c_ulonglong, c_void};
+    use crate::{foreign, loader};
 
-    /// Declares functions of the runtime, each as its interface has it.
-    macro_rules! functions {
-        ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
-            $(
-                /// The runtime's function of this name.
-                ///
-                /// # Safety
-                ///
-                /// As that.
-                #[allow(non_snake_case, reason = "the runtime's names")]
-                pub(crate) unsafe fn $name($($argument: $kind),*) -> c_int {
-                    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-                    let function = found(&FOUND, concat!(stringify!($name), "\0"));
-                    if function.is_null() {
-                        return NOT_FOUND;
-                    }
-                    // SAFETY: it is the runtime's function of this name, whose prototype this is.
-                    let function = unsafe {
-                        core::mem::transmute::<
-                            *mut c_void,
-                            unsafe extern "C" fn($($kind),*) -> c_int,
-                        >(function)
-                    };
-                    // SAFETY: passed on to the caller.
-                    unsafe { function($($argument),*) }
-                }
-            )*
-        };
-    }
-
-    functions! {
+    foreign::functions! { loader::in_runtime;
         cudaGetDevice(device: *mut c_int);
         cudaRuntimeGetVersion(version: *mut c_int);
         cudaMalloc(block: *mut *mut c_void, bytes: usize);

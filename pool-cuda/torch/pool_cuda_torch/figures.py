@@ -79,7 +79,7 @@ def max_memory_reserved(device=None):
 
 def reset_peak_memory_stats(device=None):
     """Starts the peaks anew from what is there now."""
-    check(library().pool_torch_reset_peaks(ordinal(device)))
+    check(library().poolResetPeaks(ordinal(device)))
 
 
 def _size(count):

@@ -74,7 +74,7 @@ FUNCTIONS = {
     "pool_torch_record_stream": (c_int, [c_void_p, c_void_p]),
     "pool_torch_release": (c_int, [c_void_p, c_int, c_void_p]),
     "pool_torch_release_pool": (c_int, [c_int, c_uint64, c_uint64]),
-    "pool_torch_reset_peaks": (c_int, [c_int]),
+    "poolResetPeaks": (c_int, [c_int]),
     "pool_torch_set_fraction": (c_int, [c_double, c_int]),
     "pool_torch_stats": (c_int, [c_int, POINTER(Stats)]),
 }

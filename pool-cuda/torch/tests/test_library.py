@@ -159,7 +159,7 @@ class Library(unittest.TestCase):
         self.assertEqual(POOL.pool_torch_set_fraction(1.5, 0), INVALID_VALUE)
         self.assertEqual(POOL.pool_torch_set_fraction(1.0, 0), 0)
         self.assertEqual(POOL.pool_torch_stats(0, None), INVALID_VALUE)
-        self.assertEqual(POOL.pool_torch_reset_peaks(0), 0)
+        self.assertEqual(POOL.poolResetPeaks(0), 0)
         self.assertEqual(POOL.pool_torch_empty_cache(), 0)
 
     def test_the_structure_is_the_headers(self):

@@ -113,18 +113,6 @@ pub unsafe extern "C" fn pool_torch_stats(device: c_int, stats: *mut poolTorchSt
     })
 }
 
-/// Starts a device's peaks anew from what is there now.
-#[unsafe(no_mangle)]
-pub extern "C" fn pool_torch_reset_peaks(device: c_int) -> c_int {
-    guarded(|| {
-        let library = library()?;
-        if let Some(pool) = library.opened(library.ordinal(device)?) {
-            pool.reset_peaks();
-        }
-        Ok(())
-    })
-}
-
 /// Gives back to all devices what nothing uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn pool_torch_empty_cache() -> c_int {

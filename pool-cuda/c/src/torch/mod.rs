@@ -20,8 +20,7 @@ mod open;
 mod streams;
 
 pub use device::{
-    pool_torch_empty_cache, pool_torch_reset_peaks, pool_torch_set_fraction, pool_torch_stats,
-    poolTorchStats,
+    pool_torch_empty_cache, pool_torch_set_fraction, pool_torch_stats, poolTorchStats,
 };
 pub use graphs::{
     pool_torch_begin_pool, pool_torch_end_pool, pool_torch_hold_pool, pool_torch_pool_uses,

@@ -202,7 +202,7 @@ class Allocator final : public Plugin {
         return stats;
     }
 
-    void resetPeakStats(c10::DeviceIndex device) override { check(pool_torch_reset_peaks(device), "peaks"); }
+    void resetPeakStats(c10::DeviceIndex device) override { check(poolResetPeaks(device), "peaks"); }
 
     double getMemoryFraction(c10::DeviceIndex device) override {
         const poolTorchStats figures = figures_of(device);

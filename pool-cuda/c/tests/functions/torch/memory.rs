@@ -6,8 +6,8 @@ use std::process::Command;
 
 use pool_cuda_c::{
     pool_torch_base, pool_torch_empty_cache, pool_torch_free, pool_torch_list_streams,
-    pool_torch_malloc, pool_torch_record_stream, pool_torch_reset_peaks, pool_torch_set_fraction,
-    pool_torch_stats, poolLastError,
+    pool_torch_malloc, pool_torch_record_stream, pool_torch_set_fraction, pool_torch_stats,
+    poolLastError, poolResetPeaks,
 };
 use pool_mock_driver::*;
 
@@ -46,7 +46,7 @@ fn what_is_wrong_is_refused_with_a_reason() {
         assert_eq!(ask(MIB, device, stream), Err(INVALID_DEVICE));
         assert_eq!(list(device, &[stream]), INVALID_DEVICE);
         assert_eq!(pool_torch_set_fraction(0.5, device), INVALID_DEVICE);
-        assert_eq!(pool_torch_reset_peaks(device), INVALID_DEVICE);
+        assert_eq!(poolResetPeaks(device), INVALID_DEVICE);
     }
     for fraction in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         assert_eq!(pool_torch_set_fraction(fraction, 0), INVALID_VALUE);
@@ -214,7 +214,7 @@ fn out_of_memory_says_why_and_the_program_goes_on() {
     bed.go();
     assert_eq!(pool_torch_empty_cache(), SUCCESS);
     assert_eq!(figures(0).reservedBytes, 0);
-    assert_eq!(pool_torch_reset_peaks(0), SUCCESS);
+    assert_eq!(poolResetPeaks(0), SUCCESS);
     let figures = figures(0);
     assert_eq!((figures.peakLiveBytes, figures.peakReservedBytes), (0, 0));
     assert!(figures.deviceAllocations > 0 && figures.deviceFrees > 0);
