@@ -143,7 +143,7 @@ class Shim(unittest.TestCase):
         self.assertEqual(TORCH.stand_in_pool_uses(0, *pool), 1)
         self.assertEqual(TORCH.stand_in_create_pool(0, *pool, 1), ERROR)
         self.assertIn("mem_pool_allocator", message())
-        self.assertEqual(TORCH.stand_in_release(0, *pool), 0)
+        self.assertEqual(TORCH.stand_in_destroy_pool(0, *pool), 0)
         with self.assertRaisesRegex(RuntimeError, "whole process"):
             pool_cuda_torch.mem_pool_allocator()
 

@@ -38,8 +38,12 @@ using Plugin = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 constexpr int INVALID_VALUE = 1;
 constexpr int OUT_OF_MEMORY = 2;
 
-void check(int code, const char *what) {
-    TORCH_CHECK(code == 0, "pool-cuda: ", what, ": ", poolLastErrorMessage());
+// Messages are put together as strings, and each check gets one whole: several parts it would write to a stream,
+// and the compiler may bring a copy of the streams of its own, which is not of the version that PyTorch loaded.
+std::string said(const std::string &what) { return what + ". pool-cuda: " + poolLastErrorMessage(); }
+
+void check(int code, const std::string &what) {
+    TORCH_CHECK(code == 0, "pool-cuda: " + what + ": " + poolLastErrorMessage());
 }
 
 // Streams of PyTorch's own pool are never destroyed, so the library may keep them. They are listed once for
@@ -90,10 +94,10 @@ bool find_open(int device, cudaStream_t stream, MempoolId_t &id) {
 
 [[noreturn]] void refuse(size_t size, int device) {
     const int code = poolLastError();
-    const std::string why = poolLastErrorMessage();
-    TORCH_CHECK_WITH(OutOfMemoryError, code != OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate ", size,
-                     " bytes on GPU ", device, ". pool-cuda: ", why);
-    TORCH_CHECK(false, "pool-cuda: ", size, " bytes on GPU ", device, ": ", why);
+    const std::string what = std::to_string(size) + " bytes on GPU " + std::to_string(device);
+    TORCH_CHECK_WITH(OutOfMemoryError, code != OUT_OF_MEMORY,
+                     said("CUDA out of memory. Tried to allocate " + what));
+    TORCH_CHECK(false, said("Tried to allocate " + what));
     std::terminate();
 }
 
@@ -152,7 +156,7 @@ void release_pool(int device, MempoolId_t id) {
 
 void *base(void *block, size_t *size) {
     void *begin = pool_torch_base(block, size);
-    TORCH_CHECK(begin != nullptr, "pool-cuda: no allocation begins at ", block);
+    TORCH_CHECK(begin != nullptr, said("No allocation begins there"));
     return begin;
 }
 
@@ -228,6 +232,10 @@ class Allocator final : public Plugin {
                     "own. Use MemPool(pool_cuda_torch.mem_pool_allocator()) without pool_cuda_torch.install().");
         check(pool_torch_hold_pool(device, id.first, id.second), "a memory pool");
     }
+
+    // Whatever is free serves when memory is short, a pool's too: nothing is set apart, and PyTorch says at each
+    // pool's end that it is not to be used so any more.
+    void setUseOnOOM(c10::DeviceIndex, MempoolId_t, bool) override {}
 
     int getPoolUseCount(c10::DeviceIndex device, MempoolId_t id) override {
         return static_cast<int>(pool_torch_pool_uses(device, id.first, id.second));

@@ -133,6 +133,13 @@ int stand_in_create_pool(int device, uint64_t first, uint64_t second, int with_a
         current->createOrIncrefPool(static_cast<c10::DeviceIndex>(device), {first, second}, allocator);
     });
 }
+// As torch.cuda.MemPool ends.
+int stand_in_destroy_pool(int device, uint64_t first, uint64_t second) {
+    return outcome([&] {
+        current->setUseOnOOM(static_cast<c10::DeviceIndex>(device), {first, second}, false);
+        current->release(device, {first, second});
+    });
+}
 int stand_in_pool_uses(int device, uint64_t first, uint64_t second) {
     return current->getPoolUseCount(static_cast<c10::DeviceIndex>(device), {first, second});
 }

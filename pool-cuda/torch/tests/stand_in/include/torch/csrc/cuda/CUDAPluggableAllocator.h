@@ -42,6 +42,8 @@ struct CUDAAllocator {
     virtual double getMemoryFraction(DeviceIndex device) = 0;
     virtual void cacheInfo(DeviceIndex device, size_t *largest) = 0;
     virtual void createOrIncrefPool(DeviceIndex device, MempoolId_t id, std::shared_ptr<CUDAAllocator> allocator) = 0;
+    // Refused, unless a class says otherwise, and called at the end of each torch.cuda.MemPool.
+    virtual void setUseOnOOM(DeviceIndex, MempoolId_t, bool) { TORCH_CHECK(false, "does not support setUseOnOOM"); }
     virtual int getPoolUseCount(DeviceIndex device, MempoolId_t id) = 0;
 };
 
