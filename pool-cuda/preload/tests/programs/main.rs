@@ -216,7 +216,7 @@ fn what_kernels_write_is_there_still() {
     let Some(bed) = Bed::get() else { return };
     let program = bed.compile("work.c", "work", &[]);
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../suite/src/kernels.ptx");
-    for way in ["driver", "runtime"] {
+    for way in ["driver", "libcudart.so.12"] {
         for kind in ["plain", "async"] {
             bed.run_both(&program, &[kernels.to_str().unwrap(), "2000", kind, way]);
         }

@@ -36,8 +36,8 @@ int main(int argc, char **argv) {
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     CHECK(driver);
     int is_simulated = dlsym(driver, "simulated_count") != NULL;
-    if (!strcmp(argv[4], "runtime")) {
-        Handle runtime = dlopen("libcudart.so.12", RTLD_NOW);
+    if (strcmp(argv[4], "driver")) {
+        Handle runtime = dlopen(argv[4], RTLD_NOW);
         CHECK(runtime);
         alloc = dlsym(runtime, "cudaMalloc");
         release = dlsym(runtime, "cudaFree");
