@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::affinity::LIFETIMES_APART;
 use super::arenas::Arenas;
+use super::company::Company;
 use super::decline::Decline;
 use super::fence::{Shared, add_fence};
 use super::floor::Pauses;
@@ -141,6 +142,9 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
+    pub(crate) company: Company,
+    /// How often all was put together since it was left to the streams.
+    pub(crate) gathers: u32,
     /// The sizes of what was asked for lately.
     pub(crate) usual: Usual,
     pub(crate) movables: Movables,
@@ -206,6 +210,8 @@ impl<D: Device> Books<D> {
             short_from_bytes: settings.short_from_bytes,
             growth: settings.growth,
             reclaim: settings.reclaim,
+            company: Company::default(),
+            gathers: 0,
             plenty: Plenty::default(),
             usual: Usual::default(),
             movables: Movables::new(),

@@ -39,6 +39,8 @@ enum Step {
     Gather,
     /// Take more from the device, or move blocks together that may be moved.
     Grow,
+    /// Put it together after all, where it was left to the streams that had it.
+    GatherAtLast,
     /// Take of what is kept apart for other lifetimes.
     Mix,
     /// Wait on the host.
@@ -47,7 +49,7 @@ enum Step {
     Exchange,
 }
 
-const ORDER: [Step; 12] = [
+const ORDER: [Step; 13] = [
     Step::Shelves,
     Step::Poll,
     Step::OwnParcels,
@@ -57,6 +59,7 @@ const ORDER: [Step; 12] = [
     Step::StealAgain,
     Step::Gather,
     Step::Grow,
+    Step::GatherAtLast,
     Step::Mix,
     Step::WaitOnHost,
     Step::Exchange,
@@ -84,6 +87,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) tight: bool,
     /// Whether memory is taken wherever it is, whatever the lifetime that it is kept for.
     pub(super) mixes: bool,
+    /// Whether it grows so that streams keep what they have.
+    pub(super) apart: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -112,13 +117,22 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         self.make_way(true, &mut failure);
         let joined = self.joined_by(asker);
-        let tight = self.review(&mut failure);
+        let tight = self.review(asker.number(), &mut failure);
         self.settle_addresses(asker, own);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
-        let mixes = tight;
-        let (request, granted, place, again) = (*request, None, None, false);
-        let mut plea =
-            Plea { asker, request, granted, place, space, joined, tight, mixes, again, failure };
+        let mut plea = Plea {
+            asker,
+            request: *request,
+            granted: None,
+            place: None,
+            space,
+            joined,
+            tight,
+            mixes: tight,
+            apart: false,
+            again: false,
+            failure,
+        };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             self.grow_ahead(true, &mut plea.failure);
             return Ok(block);
@@ -200,16 +214,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Looks whether memory is short, and changes with that how it is kept: while the pool can
     /// hardly grow, and has not seen that half of what it has is enough, streams have nothing to
     /// themselves. True if it can hardly grow.
-    fn review(&self, failure: &mut Option<Failed<D>>) -> bool {
+    fn review(&self, asker: Option<u32>, failure: &mut Option<Failed<D>>) -> bool {
         let used = self.shared.used_bytes();
         let (short, tight) = self.with_books(|books| {
+            if let Some(number) = asker {
+                books.company.note(number, books.reserved_bytes);
+            }
             let most = self.most_bytes(books);
             // What streams have to themselves in pages is cut up for good: so from half of it on.
             let half = most.filter(|_| books.paging.is_some()).map_or(0, |most| most / 2);
             let grown = books.reserved_bytes.saturating_add(books.growth.floor_bytes.max(half));
             let tight = most.is_some_and(|most| grown > most)
                 || books.short_from_bytes.is_some_and(|from| books.reserved_bytes >= from);
-            let several = books.streams.len() > 1;
+            let several = books.company.is_several();
             let short = tight && several && !books.plenty.review(used, books.reserved_bytes);
             // What is to be given back lies together, too.
             (short || self.is_pressed(), tight)
@@ -292,18 +309,39 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.flush();
                 true
             }
-            Step::Gather => self.gather(plea),
+            Step::Gather | Step::GatherAtLast => {
+                if step == Step::Gather {
+                    plea.apart = self.leaves_apart(plea);
+                }
+                plea.apart == (step == Step::GatherAtLast) && self.gather(plea)
+            }
             Step::Grow => self.make_room(plea),
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }
     }
 
-    /// Whether the pool knows no other stream, and nobody else has memory: then a stream gets all
-    /// there is.
+    /// Whether the pool rather grows than takes from streams what they have free: they would soon come
+    /// back for it. So it is where memory is in pages, which follow to where they are needed once it is
+    /// short: if it was put together often since the last time, and half of it is in use.
+    fn leaves_apart(&self, plea: &Plea<'_, D>) -> bool {
+        if !self.is_paged() || plea.tight {
+            return false;
+        }
+        let used_bytes = self.shared.used_bytes();
+        self.with_books(|books| {
+            let often = books.gathers >= GATHERS_OF_GROWTH;
+            let leaves = often && books.reserved_bytes / 2 <= used_bytes;
+            books.gathers = if leaves { 0 } else { books.gathers.saturating_add(1) };
+            leaves
+        })
+    }
+
+    /// Whether no other stream asked lately, and nobody else has memory: then a stream gets all there
+    /// is.
     pub(super) fn is_alone(&self, books: &Books<D>, space: Owner) -> bool {
         let others = books.spaces.iter().enumerate().skip(CLEAN.0 as usize);
-        books.streams.len() <= 1
+        !books.company.is_several()
             && !books.is_apart(space)
             && others.filter(|&(place, _)| place as u32 != space.0).all(|(place, holder)| {
                 *holder == Holder::Nobody
@@ -341,8 +379,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             portions.push((longest_bytes, 1));
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
-            let portion =
-                (owned / PORTIONS_OF_OWNED).max(self.least_portion(plea)).min(longest_bytes / 2);
+            // What is too much of it is not lost: pages follow to where they are needed.
+            let requests = if self.is_paged() { REQUESTS_OF_PORTION } else { 1 };
+            let several = size_bytes.saturating_mul(requests);
+            let portion = (owned / PORTIONS_OF_OWNED)
+                .max(self.least_portion(plea))
+                .max(several)
+                .min(longest_bytes / 2);
             // In a shorter one a search may miss the aligned place.
             let least = size_bytes.saturating_add(align_bytes - shape.bytes(1));
             if portion > least && !plea.tight {
@@ -458,3 +501,10 @@ fn refused<D: Device>(shortage: Shortage, plea: Plea<'_, D>) -> PoolError<D::Err
 
 /// Of what a stream has, so large a part is added at a time.
 const PORTIONS_OF_OWNED: u64 = 4;
+
+/// So many like a request are added at a time, at least, where memory is in pages: who asks for one
+/// asks for more like it, and each is a wait less.
+const REQUESTS_OF_PORTION: u64 = 3;
+
+/// After so many times that all was put together since the last growth, it is left to the streams.
+const GATHERS_OF_GROWTH: u32 = 16;

@@ -6,6 +6,7 @@
 //! | [`policy`] | what programs choose, as plain data |
 //! | `upkeep`, `keeper` | what is done now and then, and a thread that does it |
 //! | `advice` | what a run tells the next one, and what is kept for it |
+//! | `company` | whether one stream asks for memory lately, or several |
 //! | `plenty` | whether memory is short, so that it lies together |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
@@ -56,6 +57,7 @@ mod books;
 pub mod budget;
 mod calls;
 mod capture;
+mod company;
 mod config;
 mod cool;
 mod decay;

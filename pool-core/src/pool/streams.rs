@@ -41,6 +41,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let known = Known { handle, space: None, apart, own, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
             books.sources.add_stream(number);
+            books.company.enter(number);
             self.counters.kept.streams.raise_to(books.streams.len() as u64);
             Some(number)
         });

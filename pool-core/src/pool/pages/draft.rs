@@ -190,7 +190,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
             _ => 0,
         };
         let is_own = paging.keeper != HUB;
-        let step_bytes = if is_own { 0 } else { books.growth.step_bytes(books.reserved_bytes, 0) };
+        let step_bytes = if is_own {
+            0
+        } else {
+            let parts = if plea.apart { STEPS_APART } else { STEPS_OF_RESERVED };
+            let part_bytes = books.reserved_bytes / parts;
+            books.growth.step_bytes(books.reserved_bytes, 0).min(part_bytes)
+        };
         let wanted_bytes = if plea.tight { 0 } else { step_bytes.max(base_bytes) };
         let pages = (wanted_bytes / paging.page_bytes).min(room);
         let need = plea.request.size_bytes.div_ceil(paging.page_bytes);
@@ -278,3 +284,9 @@ fn chosen<'a>(
     }
     (pages >= missing).then_some(chosen)
 }
+
+/// Where streams share what there is, no growth is more than such a part of it: a small pool stays small.
+const STEPS_OF_RESERVED: u64 = 8;
+
+/// The same for a growth that lets streams keep what they have.
+const STEPS_APART: u64 = 4;
