@@ -43,8 +43,10 @@ impl Company {
         self.enter(number);
         self.requests += 1;
         if self.requests >= WINDOW {
-            let (is_several, had_memory) = (self.is_mixed, self.had_memory);
-            *self = Self { is_several, had_memory, ..Self::default() };
+            self.is_several = self.is_mixed;
+            // Who was alone is so until another comes.
+            self.first = self.first.filter(|_| !self.is_mixed);
+            (self.is_mixed, self.requests) = (false, 0);
         }
     }
 }
