@@ -12,6 +12,7 @@ mod cuda;
 mod job;
 mod machine;
 mod options;
+mod picture;
 mod plan;
 mod plan_table;
 mod pool;
@@ -96,6 +97,12 @@ fn run(options: &Options) -> io::Result<bool> {
                         progress.suspend(|| writeln!(out, "{}", row.json()))?;
                     }
                     rows.push(row);
+                    let drawn =
+                        options.picture(path, Some(*placement)).map(|out| job.picture(&out));
+                    if let Some(Err(error)) = drawn {
+                        all_well = false;
+                        complain(&progress, path, &*error);
+                    }
                 }
                 Err(error) => {
                     all_well = false;
@@ -180,6 +187,9 @@ fn run_on_pools(machine: &impl Machine, options: &Options) -> io::Result<bool> {
     let mut rows = Vec::new();
     let all_well = on_pools(options, |job, progress, out| {
         let row = job.run(machine, options, progress)?;
+        if let Some(out) = options.picture(Path::new(&job.path), None) {
+            job.picture(machine, options, &out)?;
+        }
         if options.json {
             progress.suspend(|| writeln!(out, "{}", row.json()))?;
         }

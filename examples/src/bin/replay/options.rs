@@ -1,6 +1,10 @@
 //! The command line.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use bytesize::ByteSize;
 use clap::{
@@ -10,6 +14,8 @@ use clap::{
 use pool_core::Placement;
 use pool_core::policy::{Handles, Pages, Preallocation, Settings};
 use pool_mock::device::Pacing;
+
+use crate::{picture::name_of, row};
 
 /// The trace that the repository carries.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/multi_stream.csv.gz");
@@ -167,6 +173,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "256", value_parser = granule)]
     granule: ByteSize,
 
+    /// Also write a report to look at: one HTML file, which opens in a browser and needs no network
+    ///
+    /// Of several traces or placements each has its own, whose name says which.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shared", "plan", "advise"])]
+    pub(crate) html: Option<PathBuf>,
+
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -222,6 +234,23 @@ impl Options {
         } else {
             self.traces.clone()
         }
+    }
+
+    /// Where the report of a trace goes, if there is to be one.
+    pub(crate) fn picture(&self, trace: &Path, placement: Option<Placement>) -> Option<PathBuf> {
+        let html = self.html.as_ref()?;
+        let mut name = html.file_stem()?.to_owned();
+        if self.traces().len() + usize::from(self.pipeline) > 1 {
+            name.push(format!("-{}", name_of(trace)));
+        }
+        if let Some(placement) = placement.filter(|_| self.placement.placements().len() > 1) {
+            name.push(format!("-{}", row::name(placement)));
+        }
+        if let Some(ending) = html.extension() {
+            name.push(".");
+            name.push(ending);
+        }
+        Some(html.with_file_name(name))
     }
 
     /// How many copies of the program there are.
