@@ -15,8 +15,7 @@ class FragmentsChart {
     const { eventsAPlace, places, shares } = view.history.fragments;
     const { least, most } = shares[view.size] ?? {};
     if (places) {
-      context.fillStyle = theme("deferred");
-      context.strokeStyle = theme("ink");
+      context.fillStyle = context.strokeStyle = theme("fragments");
       const line = new Path2D();
       const pixels = Math.max(1, Math.floor(width - LEFT - RIGHT));
       let first = view.eventAt(view.from);
@@ -29,12 +28,12 @@ class FragmentsChart {
         }
         const [from, to] = [y(high / 1000), y(low / 1000)];
         const x = LEFT + pixel;
-        context.globalAlpha = 0.35;
-        context.fillRect(x, from, 1.02, bottom - from);
+        context.globalAlpha = 0.55;
+        context.fillRect(x, to, 1.02, bottom - to);
+        context.globalAlpha = 0.25;
+        context.fillRect(x, from, 1.02, to - from);
         context.globalAlpha = 1;
         if (pixel === 0) line.moveTo(x, from);
-        line.lineTo(x, from);
-        line.lineTo(x, to);
         line.lineTo(x, from);
         line.lineTo(x + 1, from);
         first = last;

@@ -1,7 +1,5 @@
 // From the data to the page.
 
-const STREAMS_SHOWN = 7;
-
 // Who has a colour of its own: those who held the most at the peak, the rest have one in common.
 function colouring(view) {
   const { history } = view;
@@ -10,38 +8,40 @@ function colouring(view) {
     const sums = new Map();
     for (const block of view.moments.at(view.series.peak.event)) sums.set(of[block], (sums.get(of[block]) ?? 0) + bytes[block]);
     const order = [...sums].sort((a, b) => b[1] - a[1] || a[0] - b[0]).map(([key]) => key).filter((key) => key > 0);
-    for (let key = 1; key < names.length && order.length < STREAMS_SHOWN; key++) if (!sums.has(key)) order.push(key);
-    return new Map(order.slice(0, STREAMS_SHOWN).map((key, index) => [key, { colour: COLOURS[index], pattern: PATTERNS[index] }]));
+    for (let key = 1; key < names.length && order.length < COLOURS.length; key++) if (!sums.has(key)) order.push(key);
+    return new Map(order.slice(0, COLOURS.length).map((key, index) => [key, index]));
   };
   const streams = ranked(stream, history.streams);
   const labels = ranked(label, history.labels);
   const nobody = { colour: NOBODY, pattern: "plain" };
+  const look = (index) => (index === undefined ? nobody
+    : { colour: (isDark() ? COLOURS_ON_DARK : COLOURS)[index], pattern: PATTERNS[index] });
   // Each step is eight times as old.
   const age = (block) => {
     const events = Math.max(1, view.moment - from[block]);
     const step = Math.min(AGES.length - 1, Math.floor(Math.log(events) / Math.log(8)));
-    return { colour: AGES[isDark() ? AGES.length - 1 - step : step], pattern: "plain" };
+    return { colour: (isDark() ? AGES_ON_DARK : AGES)[step], pattern: "plain" };
   };
   const of = {
-    stream: (block) => streams.get(stream[block]) ?? nobody,
-    label: (block) => labels.get(label[block]) ?? nobody,
+    stream: (block) => look(streams.get(stream[block])),
+    label: (block) => look(labels.get(label[block])),
     age,
   };
   view.paint = (block) => of[view.colour](block);
-  view.nameOf = (block) => {
-    if (view.colour === "age") return inBytes(bytes[block]);
-    const name = view.colour === "stream" ? history.streams[stream[block]] : history.labels[label[block]];
-    return name || inBytes(bytes[block]);
-  };
+  // The colour says the rest.
+  view.nameOf = (block) => history.labels[label[block]] || inBytes(bytes[block]);
   view.mapLegend = () => {
     const free = [() => theme("free"), "free"];
     if (view.colour === "age") {
-      const shades = isDark() ? AGES.toReversed() : AGES;
+      const shades = isDark() ? AGES_ON_DARK : AGES;
       const names = ["< 8 events", "< 64", "< 512", "< 4,096", "< 32,768", "older"];
       return [...shades.map((colour, index) => [() => colour, names[index]]), free];
     }
     const [colours, names] = view.colour === "stream" ? [streams, history.streams] : [labels, history.labels];
-    const entries = [...colours].map(([key, { colour, pattern }]) => [(context) => fill(context, colour, pattern), names[key]]);
+    const entries = [...colours].map(([key, index]) => {
+      const { colour, pattern } = look(index);
+      return [(context) => fill(context, colour, pattern), names[key]];
+    });
     const hasRest = names.length - 1 > colours.size || colours.size === 0;
     return [...entries, ...(hasRest ? [[() => NOBODY, view.colour === "label" ? "other, or no label" : "other streams"]] : []), free];
   };
@@ -51,6 +51,7 @@ function colouring(view) {
 function timing(view) {
   const { history } = view;
   view.whenWords = (event) => {
+    if (event >= history.events) return "no events";
     const number = `event ${counted(event + 1)} of ${counted(history.events)}`;
     return history.hasTimes ? `${inTime(history.times[event] - history.times[0])} · ${number}` : number;
   };
@@ -85,6 +86,7 @@ function chooseTheme(view) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const set = (name) => {
     root.dataset.theme = name;
+    themed.clear();
     button.textContent = name === "dark" ? "Light" : "Dark";
     button.setAttribute("aria-label", `Change to ${name === "dark" ? "light" : "dark"} colours`);
     view?.ask("charts", "moment", "map", "theme");
@@ -111,14 +113,14 @@ async function open() {
   view.backing = new Backing(history.notes);
   view.failures = history.notes.filter((note) => note.kind === KIND.failure).map((note) => note.event);
   view.growths = history.notes.filter((note) => note.kind === KIND.growth).map((note) => note.event);
-  if (history.labels.length === 1) view.holders = "size";
   timing(view);
   colouring(view);
 
   document.querySelector("#title").textContent = history.title;
-  document.querySelector("#source").textContent = history.source;
+  document.querySelector("#source").textContent = document.querySelector("#source").title = history.source;
   document.querySelector("#axis-choice").hidden = !history.hasTimes;
   document.querySelector("#holders-by").value = view.holders;
+  document.querySelector("#colour").value = view.colour;
   document.querySelector("#size").replaceChildren(...history.fragments.sizes.map((size, index) =>
     element("option", { value: index, ...(index === view.size ? { selected: "" } : {}) }, inBytes(size))));
   summarise(view);

@@ -2,16 +2,26 @@
 
 // Okabe and Ito's colours, which stay apart without full colour vision, each with a pattern of its
 // own: the first pattern is plain.
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8f7fd6"];
-const PATTERNS = ["plain", "rising", "dots", "falling", "upright", "cross", "level", "plain"];
+// On dark ground they are lighter.
+const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
+const COLOURS_ON_DARK = ["#3f9fe0", "#f0b429", "#2bbf92", "#e29cc3", "#9fd8f7", "#ff8a4c", "#f0e442"];
+const PATTERNS = ["plain", "rising", "dots", "falling", "upright", "cross", "level"];
 const NOBODY = "#8b95a3";
-// From new to old, light to dark on light ground and the other way round on dark: lightness alone tells.
-const AGES = ["#cfe3f5", "#9cc4e4", "#62a0cf", "#2f78b0", "#0f5288", "#062f55"];
+// From new to old, light to dark: lightness alone tells.
+const AGES = ["#f7d03c", "#f2953a", "#d75f50", "#a13a6d", "#652c7d", "#2d1b58"];
+const AGES_ON_DARK = ["#fff3a3", "#fbc04f", "#f2875f", "#d3689a", "#9f6fd0", "#7068c8"];
 
 const tiles = new Map();
+const themed = new Map(); // what the style sheet says, until the theme changes
 
 function theme(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  if (!themed.has(name)) themed.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return themed.get(name);
+}
+
+function font() {
+  if (!themed.has("font")) themed.set("font", `11px ${getComputedStyle(document.body).fontFamily}`);
+  return themed.get("font");
 }
 
 function isDark() {
@@ -31,7 +41,7 @@ function sharp(canvas) {
   const context = canvas.getContext("2d");
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
-  context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  context.font = font();
   return { context, width, height };
 }
 

@@ -1,6 +1,6 @@
 // The panel beside: the moment in words and numbers, who holds the memory, moments to go to, figures.
 
-const MOST_HOLDERS = 8;
+const MOST_HOLDERS = 7;
 const MOST_MARKS_LISTED = 60;
 
 const WORDS = [
@@ -29,7 +29,7 @@ class Side {
     body.replaceChildren(
       row("live", "Live", SERIES.live), row("deferred", "Deferred", SERIES.deferred),
       row("cached", "Cached", SERIES.cached), row("reserved", "Reserved", SERIES.reserved, true),
-      row("blocks", "Blocks"), row("longest", "Longest free stretch"),
+      row("blocks", "Blocks"), row("longest", "Longest free"),
     );
   }
 
@@ -38,7 +38,7 @@ class Side {
     const { history, series } = view;
     const entries = [{ event: series.peak.event, name: `▼ Peak ${inBytes(series.peak.bytes)}` }];
     for (const event of view.failures.slice(0, MOST_MARKS_LISTED)) {
-      entries.push({ event, name: `✕ Refused ${inBytes(history.notes[history.about[event]].bytes)}`, isAlarm: true });
+      entries.push({ event, name: `✕ Refused ${inBytes(history.notes[history.about[event]].bytes)}${history.hasTimes ? ` · ${inTime(history.times[event] - history.times[0])}` : ""}`, isAlarm: true });
     }
     const more = view.failures.length - MOST_MARKS_LISTED;
     for (const { event, text } of history.markers.slice(0, MOST_MARKS_LISTED)) entries.push({ event, name: `⚑ ${text}` });
@@ -70,7 +70,7 @@ class Side {
     const { view } = this;
     const { history, series, moment } = view;
     document.querySelector("#moment-when").textContent = view.whenWords(moment);
-    document.querySelector("#moment-what").textContent = history.events ? this.eventWords(moment) : "Nothing happened.";
+    document.querySelector("#moment-what").textContent = this.eventWords(moment);
     document.querySelector("#pin").setAttribute("aria-pressed", String(view.isHeld));
 
     const live = series.live.values[moment] ?? 0;
@@ -96,6 +96,9 @@ class Side {
     put("blocks", blocks.length - deferredBlocks, counted(blocks.length - deferredBlocks), deferredBlocks ? `+ ${counted(deferredBlocks)}` : "");
     put("longest", free.longest, inBytes(free.longest, 4), `of ${counted(free.count)}`);
     const share = free.bytes ? free.tooShort / free.bytes : 0;
+    if (history.kinds[moment] === KIND.failure) {
+      document.querySelector("#moment-what").textContent += ` · ${inBytes(free.bytes)} are free, the longest stretch is ${inBytes(free.longest)}`;
+    }
     document.querySelector("#fragments-now").textContent = `${inPercent(share)} of ${inBytes(free.bytes)}`;
     document.querySelector("#timeline").setAttribute(
       "aria-valuetext",
@@ -107,6 +110,7 @@ class Side {
   // What happened in an event, in words.
   eventWords(event) {
     const { history } = this.view;
+    if (event >= history.events) return "nothing happened";
     const kind = history.kinds[event];
     const about = history.about[event];
     if (kind <= KIND.freeDone) {

@@ -1,11 +1,15 @@
 // Live, deferred, cached and reserved bytes over time, and the whole in small below.
 
+const MOST_LINES = 24;
+const MOST_SIGNS = 400;
+
 class Timeline {
   constructor(view, canvas, overview) {
     this.view = view;
     this.canvas = canvas;
     this.overview = overview;
     this.selection = null;
+    this.whole = null; // the picture of the whole, which changes with the axis and the screen only
   }
 
   draw() {
@@ -37,41 +41,58 @@ class Timeline {
     canvas.setAttribute("aria-valuenow", String(view.moment));
   }
 
-  // The peak, failures, and what the history marks. Of many on one pixel one is drawn.
+  // The peak, failures, and what the history marks. Where there are many, lines would hide the chart:
+  // then there are only signs above it, as many as have room.
   #drawMarks(context, width, top, bottom) {
     const { view } = this;
-    let lastX = -10;
-    const mark = (event, colour, sign, name, isLine) => {
-      const place = view.placeOf(event);
-      if (place < view.from || place > view.to) return;
-      const x = view.xOf(place, width);
-      if (isLine && x - lastX < 1) return;
-      lastX = isLine ? x : lastX;
-      context.strokeStyle = context.fillStyle = colour;
-      context.setLineDash(isLine ? [3, 3] : [1, 3]);
-      context.beginPath();
-      context.moveTo(x, top);
-      context.lineTo(x, bottom);
-      context.stroke();
-      context.setLineDash([]);
-      const isRight = x > width - 70;
-      context.textAlign = isRight ? "right" : "left";
-      context.fillText(sign, x + (isRight ? 5 : -4), top - 4);
-      if (name) context.fillText(name, x + (isRight ? -8 : 8), top - 4);
-      context.textAlign = "left";
+    const isSeen = (event) => view.placeOf(event) >= view.from && view.placeOf(event) <= view.to;
+    const taken = [];
+    const mark = (event, sign, name, hasLine) => {
+      const x = view.xOf(view.placeOf(event), width);
+      if (hasLine) {
+        context.globalAlpha = 0.75;
+        context.setLineDash([3, 3]);
+        context.beginPath();
+        context.moveTo(x, top);
+        context.lineTo(x, bottom);
+        context.stroke();
+        context.setLineDash([]);
+        context.globalAlpha = 1;
+      }
+      const words = name ? `${sign} ${name}` : sign;
+      const long = context.measureText(words).width;
+      const from = Math.min(x - context.measureText(sign).width / 2, width - long);
+      if (taken.some(([start, end]) => from < end + 3 && from + long > start - 3)) return;
+      taken.push([from, from + long]);
+      context.fillText(words, from, top - 4);
     };
-    for (const { event, text } of view.history.markers) mark(event, theme("soft"), "⚑", text.slice(0, 24), true);
-    lastX = -10;
-    for (const event of view.failures) mark(event, theme("alarm"), "✕", "", true);
-    mark(view.series.peak.event, theme("ink"), "▼", "peak", false);
+    const all = (events, colour, sign, name) => {
+      context.strokeStyle = context.fillStyle = colour;
+      const seen = events.filter(isSeen);
+      for (const event of thinnedTo(seen, MOST_SIGNS)) mark(event, sign, name(event), seen.length <= MOST_LINES);
+    };
+    all([view.series.peak.event], theme("ink"), "▼", () => "peak");
+    all(view.failures, theme("alarm"), "✕", () => "");
+    const { markers } = view.history;
+    const names = new Map(markers.map(({ event, text }) => [event, text.slice(0, 24)]));
+    all([...names.keys()], theme("soft"), "⚑", (event) => names.get(event));
   }
 
   #drawOverview() {
     const { view, overview } = this;
     const { context, width, height } = sharp(overview);
-    const columns = columnsOf(view, width, 0, view.whole);
-    const most = Math.max(1, view.series.reserved.most(0, view.last), view.series.used.most(0, view.last));
-    drawSeries(context, columns, (bytes) => height - (bytes / most) * (height - 2), height);
+    const key = [view.axis, overview.width, overview.height, isDark()].join();
+    if (this.whole?.key !== key) {
+      const columns = columnsOf(view, width, 0, view.whole);
+      const most = Math.max(1, view.series.reserved.most(0, view.last), view.series.used.most(0, view.last));
+      drawSeries(context, columns, (bytes) => height - (bytes / most) * (height - 2), height);
+      const picture = document.createElement("canvas");
+      [picture.width, picture.height] = [overview.width, overview.height];
+      picture.getContext("2d").drawImage(overview, 0, 0);
+      this.whole = { key, picture };
+    } else {
+      context.drawImage(this.whole.picture, 0, 0, width, height);
+    }
     const x = (place) => LEFT + (place / view.whole) * (width - LEFT - RIGHT);
     const [from, to] = [x(view.from), Math.max(x(view.to), x(view.from) + 3)];
     context.fillStyle = theme("surface");
@@ -84,6 +105,12 @@ class Timeline {
     context.strokeRect(from, 0.75, to - from, height - 1.5);
     context.lineWidth = 1;
   }
+}
+
+// Some of a list, evenly, if it is too long.
+function thinnedTo(list, most) {
+  const step = Math.ceil(list.length / most);
+  return step > 1 ? list.filter((_, index) => index % step === 0) : list;
 }
 
 // Of each pixel of a part of the axis, the least and the most of each series.

@@ -5,6 +5,12 @@ const LEFT = 66; // where the charts begin, beside the words of their axes
 const RIGHT = 10;
 const LEAST_SPAN = 12;
 
+// The least size that free memory is often too fragmented for: below it there is nothing to see.
+function tellingSize({ sizes, places, shares }) {
+  const found = shares.findIndex(({ most }) => places > 0 && most.toSorted()[places >> 1] >= 50);
+  return found < 0 ? sizes.length - 1 : found;
+}
+
 class View {
   constructor(history, series, draw) {
     this.history = history;
@@ -15,9 +21,10 @@ class View {
     this.to = this.whole;
     this.moment = series.peak.event;
     this.isHeld = false;
-    this.colour = "stream";
-    this.holders = "label";
-    this.size = 4;
+    const [streams, labels] = [history.streams.length - 1, history.labels.length - 1];
+    this.colour = labels > 0 ? "label" : streams > 1 ? "stream" : "age";
+    this.holders = labels > 0 ? "label" : "size";
+    this.size = tellingSize(history.fragments);
     this.highlight = null;
     this.draw = draw;
     this.asked = new Set();

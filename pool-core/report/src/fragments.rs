@@ -69,7 +69,7 @@ impl Fragments {
 fn tell(serving: &mut [u64; SIZES + 1], change: Change) {
     let index = |bytes: u64| {
         // The sizes are every second power of two from 2^12.
-        let size = (bytes.max(1).ilog2() as usize).checked_sub(10).unwrap_or(0) / 2;
+        let size = (bytes.max(1).ilog2() as usize).saturating_sub(10) / 2;
         size.min(SIZES)
     };
     match change {

@@ -86,6 +86,13 @@ pub struct History {
 
 impl History {
     /// An empty one, under a title.
+    ///
+    /// ```
+    /// use pool_report::{Clock, History};
+    ///
+    /// let history = History::new("training").source("of 30 November").clock(Clock::Nanoseconds);
+    /// assert_eq!((history.events(), history.failures(), history.odd_events()), (0, 0, 0));
+    /// ```
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
@@ -137,6 +144,13 @@ impl History {
     }
 
     /// Adds a figure.
+    ///
+    /// ```
+    /// use pool_report::{Figure, History, Policy, Unit};
+    ///
+    /// let mut history = History::new("figures");
+    /// history.figure(Figure::new(Policy::Reclaim, "given back", 64e6, Unit::Bytes));
+    /// ```
     pub fn figure(&mut self, figure: Figure) {
         self.figures.push(figure);
     }
@@ -276,6 +290,16 @@ impl History {
     }
 
     /// The most that was reserved at once.
+    ///
+    /// ```
+    /// use pool_report::{Event, History, Kind};
+    ///
+    /// let mut history = History::new("growth");
+    /// history.push(Event::new(0, Kind::Growth).at(0, 4096));
+    /// history.push(Event::new(5, Kind::Trim).at(0, 4096));
+    /// let peak = history.peak_reserved();
+    /// assert_eq!((history.reserved_bytes(), peak.bytes, peak.time), (0, 4096, 0));
+    /// ```
     #[must_use]
     pub fn peak_reserved(&self) -> Peak {
         self.peak_reserved

@@ -73,6 +73,8 @@ impl<const WIDTH: usize> Thinned<WIDTH> {
 
 #[cfg(test)]
 mod tests {
+    use core::iter;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -84,7 +86,7 @@ mod tests {
             repeats in 1_usize..4,
         ) {
             let mut thinned = Thinned::<2>::default();
-            let all: Vec<_> = values.iter().flat_map(|value| std::iter::repeat_n(*value, repeats)).collect();
+            let all: Vec<_> = values.iter().flat_map(|value| iter::repeat_n(*value, repeats)).collect();
             for value in &all {
                 thinned.push(*value);
             }

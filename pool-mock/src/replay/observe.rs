@@ -83,18 +83,14 @@ pub fn observe<P: Locate>(script: &Script, placer: &mut P, observer: &mut impl O
             Step::Allocate { slot, granules } => {
                 let request = requests;
                 requests += 1;
-                match placer.place(granules) {
-                    Some(block) => {
-                        let Extent { offset_granules, granules } = placer.locate(&block);
-                        let offset_bytes = offset_granules * granule_bytes;
-                        slots[slot as usize] = Some((block, Known { request, offset_bytes }));
-                        let size_bytes = granules * granule_bytes;
-                        Sight::Allocated { request, offset_bytes, size_bytes }
-                    }
-                    None => {
-                        failures += 1;
-                        Sight::Refused { request, size_bytes }
-                    }
+                if let Some(block) = placer.place(granules) {
+                    let Extent { offset_granules, granules } = placer.locate(&block);
+                    let offset_bytes = offset_granules * granule_bytes;
+                    slots[slot as usize] = Some((block, Known { request, offset_bytes }));
+                    Sight::Allocated { request, offset_bytes, size_bytes: granules * granule_bytes }
+                } else {
+                    failures += 1;
+                    Sight::Refused { request, size_bytes }
                 }
             }
             Step::Free { slot } => match slots[slot as usize].take() {
