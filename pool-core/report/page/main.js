@@ -30,12 +30,17 @@ function colouring(view) {
   view.paint = (block) => of[view.colour](block);
   // The colour says the rest.
   view.nameOf = (block) => history.labels[label[block]] || inBytes(bytes[block]);
+  const hasDeferred = history.kinds.includes(KIND.freeAsked);
   view.mapLegend = () => {
-    const free = [() => theme("free"), "free"];
+    const faded = (context) => {
+      context.globalAlpha = DEFERRED_ALPHA;
+      return theme("ink");
+    };
+    const rest = [...(hasDeferred ? [[faded, "deferred: faded"]] : []), [() => theme("free"), "free"]];
     if (view.colour === "age") {
       const shades = isDark() ? AGES_ON_DARK : AGES;
       const names = ["< 8 events", "< 64", "< 512", "< 4,096", "< 32,768", "older"];
-      return [...shades.map((colour, index) => [() => colour, names[index]]), free];
+      return [...shades.map((colour, index) => [() => colour, names[index]]), ...rest];
     }
     const [colours, names] = view.colour === "stream" ? [streams, history.streams] : [labels, history.labels];
     const entries = [...colours].map(([key, index]) => {
@@ -43,7 +48,7 @@ function colouring(view) {
       return [(context) => fill(context, colour, pattern), names[key]];
     });
     const hasRest = names.length - 1 > colours.size || colours.size === 0;
-    return [...entries, ...(hasRest ? [[() => NOBODY, view.colour === "label" ? "other, or no label" : "other streams"]] : []), free];
+    return [...entries, ...(hasRest ? [[() => NOBODY, view.colour === "label" ? "other, or no label" : "other streams"]] : []), ...rest];
   };
 }
 

@@ -5,6 +5,7 @@ const GAP = 2;
 const NAME = 15;
 const SMALL = 1.5; // pixels; narrower blocks share theirs
 const MOST_ROWS = 4000;
+const DEFERRED_ALPHA = 0.3;
 
 class AddressMap {
   constructor(view, scroll, room, canvas) {
@@ -104,14 +105,17 @@ class AddressMap {
           return;
         }
         const { colour, pattern } = view.paint(block);
-        context.globalAlpha = isDim ? 0.18 : 1;
+        const isDeferred = asked[block] <= view.moment;
+        const long = Math.max(1, wide - (wide > 4 ? 1 : 0));
+        context.globalAlpha = isDim ? 0.18 : isDeferred ? DEFERRED_ALPHA : 1;
         context.fillStyle = fill(context, colour, pattern);
-        context.fillRect(x, y, Math.max(1, wide - (wide > 4 ? 1 : 0)), ROW);
-        if (asked[block] <= view.moment) {
-          context.fillStyle = SERIES.deferred(context);
-          context.fillRect(x, y + ROW - 5, Math.max(1, wide - 1), 5);
+        context.fillRect(x, y, long, ROW);
+        if (isDeferred && wide > 4 && !isDim) {
+          context.globalAlpha = 1;
+          context.strokeStyle = colour;
+          context.strokeRect(x + 0.5, y + 0.5, long - 1, ROW - 1);
         }
-        if (wide > 46 && !isDim) this.#write(context, view.nameOf(block), colour, x, y, wide);
+        if (wide > 46 && !isDim && !isDeferred) this.#write(context, view.nameOf(block), colour, x, y, wide);
       });
     }
     for (const { x, y, share, block, isDim } of small.values()) {

@@ -6,9 +6,10 @@ const RIGHT = 10;
 const LEAST_SPAN = 12;
 
 // The least size that free memory is often too fragmented for: below it there is nothing to see.
-function tellingSize({ sizes, places, shares }) {
-  const found = shares.findIndex(({ most }) => places > 0 && most.toSorted()[places >> 1] >= 50);
-  return found < 0 ? sizes.length - 1 : found;
+function tellingSize({ sizes, places, shares }, reservedBytes) {
+  const some = sizes.filter((size) => size <= reservedBytes / 8).length || 1;
+  const found = shares.slice(0, some).findIndex(({ most }) => places > 0 && most.toSorted()[places >> 1] >= 50);
+  return found < 0 ? some - 1 : found;
 }
 
 class View {
@@ -24,7 +25,7 @@ class View {
     const [streams, labels] = [history.streams.length - 1, history.labels.length - 1];
     this.colour = labels > 0 ? "label" : streams > 1 ? "stream" : "age";
     this.holders = labels > 0 ? "label" : "size";
-    this.size = tellingSize(history.fragments);
+    this.size = tellingSize(history.fragments, series.peakReserved.bytes);
     this.highlight = null;
     this.draw = draw;
     this.asked = new Set();

@@ -33,6 +33,7 @@ function inTime(nanoseconds) {
 
 function inPercent(share) {
   if (!Number.isFinite(share)) return "–";
+  if (share === 0) return "0 %";
   if (share > 0 && share < 0.001) return "<0.1 %";
   return `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
