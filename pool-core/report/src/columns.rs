@@ -41,13 +41,13 @@ impl Columns {
         pack::number(&mut self.sizes, event.bytes);
         pack::number(&mut self.streams, event.stream.0.into());
         pack::number(&mut self.labels, event.label.0.into());
-        self.blocks += 1;
+        self.blocks = self.blocks.saturating_add(1);
     }
 
     /// A block with a number is given back, or serves again.
     pub(crate) fn free(&mut self, event: &Event, number: u32) {
         self.begin(event);
-        pack::number(&mut self.frees, (self.blocks - number).into());
+        pack::number(&mut self.frees, self.blocks.saturating_sub(number).into());
     }
 
     /// Anything else, which changes what is reserved by so many bytes.

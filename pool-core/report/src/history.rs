@@ -58,8 +58,10 @@ struct Arena {
 ///
 /// - Memory that is used without having been grown into counts as grown into at that moment, so a
 ///   history without growth shows what its blocks touched.
-/// - A block that is handed out where one is live frees that one first.
-/// - A free of what is not live is left out.
+/// - A block that is handed out where others are ends those first: what is deferred there waits no
+///   longer, since its own stream may have it; what is live is freed, and counted.
+/// - A free of what is not live is left out, and counted; so is the end of a wait that is over by then,
+///   without being counted: whoever records may hear of it late.
 /// - Names of another history are no name.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -184,8 +186,8 @@ impl History {
         event.label = LabelId(self.labels.known(event.label.0));
         match event.kind {
             Kind::Allocate => self.allocate(&event),
-            Kind::Free | Kind::FreeDone => self.free(event),
-            Kind::FreeAsked => self.defer(&event),
+            Kind::Free | Kind::FreeAsked => self.free(&event),
+            Kind::FreeDone => self.settle(&event),
             Kind::Growth | Kind::Commit => self.back(&event),
             Kind::Trim | Kind::Decommit => self.take_back(&event),
             Kind::Failure => {
@@ -197,9 +199,13 @@ impl History {
     }
 
     fn allocate(&mut self, event: &Event) {
-        if let Some(open) = self.open.get(&event.address) {
-            self.odd_events += u64::from(!open.is_deferred);
-            self.free(Event { kind: Kind::Free, ..*event });
+        while let Some((address, open)) = self.open.within(event.address, event.bytes) {
+            if open.is_deferred {
+                self.settle(&Event { kind: Kind::FreeDone, address, ..*event });
+            } else {
+                self.odd_events += 1;
+                self.free(&Event { kind: Kind::Free, address, ..*event });
+            }
         }
         if !self.backed.gaps(event.address, event.bytes).is_empty() {
             self.back(&Event { kind: Kind::Growth, ..*event });
@@ -213,30 +219,31 @@ impl History {
         self.fragments.note();
     }
 
-    fn defer(&mut self, event: &Event) {
-        let Some(open) = self.open.get_mut(&event.address).filter(|open| !open.is_deferred) else {
+    /// The program gives a block back, which serves again at once or waits.
+    fn free(&mut self, event: &Event) {
+        let Some(open) = self.open.get_mut(event.address).filter(|open| !open.is_deferred) else {
             self.odd_events += 1;
             return;
         };
         open.is_deferred = true;
         self.live_bytes = self.live_bytes.saturating_sub(open.bytes);
-        self.columns.free(event, open.number);
-        self.fragments.note();
+        if event.kind == Kind::Free {
+            self.settle(event);
+        } else {
+            self.columns.free(event, open.number);
+            self.fragments.note();
+        }
     }
 
-    fn free(&mut self, mut event: Event) {
-        let Some(open) = self.open.remove(&event.address) else {
-            self.odd_events += 1;
+    /// A block that is not live serves again.
+    fn settle(&mut self, event: &Event) {
+        let Some(open) = self.open.get_mut(event.address).filter(|open| open.is_deferred).copied()
+        else {
             return;
         };
-        if open.is_deferred {
-            event.kind = Kind::FreeDone;
-        } else {
-            event.kind = Kind::Free;
-            self.live_bytes = self.live_bytes.saturating_sub(open.bytes);
-        }
+        self.open.remove(event.address);
         self.fragments.add(event.address, open.bytes);
-        self.columns.free(&event, open.number);
+        self.columns.free(event, open.number);
         self.fragments.note();
     }
 

@@ -76,10 +76,7 @@ impl Books {
         let end_bytes = offset_bytes + size_bytes;
         self.waiting.retain(|(offset, size)| {
             let is_taken = *offset < end_bytes && offset_bytes < offset + size;
-            if is_taken {
-                history.push(Event::new(time, Kind::FreeDone).at(*offset, 0));
-                self.waiting_bytes -= size;
-            }
+            self.waiting_bytes -= if is_taken { *size } else { 0 };
             !is_taken
         });
         // Pages come and go where no call tells: there, what blocks touch is what is shown.
