@@ -1,68 +1,59 @@
 // Which addresses have memory behind them after an event.
 
-const CHANGES_A_MARK = 256;
+const LEAST_CHANGES_A_MARK = 256;
 
 class Backing {
   constructor(notes) {
     this.changes = notes.filter((note) => note.reserved > 0);
-    // After each so many changes, all stretches: to begin from there.
+    // All stretches after so many changes: to begin from there. The longer they are, the farther apart:
+    // all of them are no longer than eight times the changes.
     this.marks = [];
-    let stretches = [];
+    const edges = [];
+    let last = -Infinity;
     this.changes.forEach((change, index) => {
-      if (index % CHANGES_A_MARK === 0) this.marks.push(stretches.map((stretch) => [...stretch]));
-      stretches = changed(stretches, change);
+      if (index - last >= Math.max(LEAST_CHANGES_A_MARK, edges.length / 8)) {
+        this.marks.push({ count: index, edges: edges.slice() });
+        last = index;
+      }
+      applyChange(edges, change);
     });
-    this.known = { count: -1, stretches: [] };
+    this.known = { count: 0, edges: [] };
   }
 
-  // Start and end of each stretch, in order.
+  // Start and end of each stretch, in order, in one list.
   at(event) {
-    const count = this.#before(event);
+    const count = countTo(this.changes, (change) => change.event <= event);
     if (count !== this.known.count) {
-      const mark = Math.min(Math.floor(count / CHANGES_A_MARK), this.marks.length - 1);
-      let stretches = mark < 0 ? [] : this.marks[mark];
-      for (let i = Math.max(0, mark * CHANGES_A_MARK); i < count; i++) stretches = changed(stretches, this.changes[i]);
-      this.known = { count, stretches };
+      const mark = this.marks[countTo(this.marks, (mark) => mark.count <= count) - 1];
+      const edges = mark ? mark.edges.slice() : [];
+      for (let i = mark?.count ?? 0; i < count; i++) applyChange(edges, this.changes[i]);
+      this.known = { count, edges };
     }
-    return this.known.stretches;
-  }
-
-  // How many changes there were up to an event.
-  #before(event) {
-    let low = 0;
-    let high = this.changes.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.changes[middle].event <= event) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return this.known.edges;
   }
 }
 
-function changed(stretches, { kind, address, bytes }) {
+// Adds a stretch, or takes one out. Between an even edge and the odd one behind it there is memory.
+function applyChange(edges, { kind, address, bytes }) {
+  const end = address + bytes;
+  const first = countTo(edges, (edge) => edge < address);
+  const last = countTo(edges, (edge) => edge <= end);
   const adds = kind === KIND.growth || kind === KIND.commit;
-  let [from, to] = [address, address + bytes];
-  const result = [];
-  let isPut = false;
-  const put = () => {
-    if (adds && !isPut) result.push([from, to]);
-    isPut = true;
-  };
-  for (const [start, end] of stretches) {
-    if (end < from || (!adds && end === from)) {
-      result.push([start, end]);
-    } else if (start > to || (!adds && start === to)) {
-      put();
-      result.push([start, end]);
-    } else if (adds) {
-      from = Math.min(from, start);
-      to = Math.max(to, end);
-    } else {
-      if (start < from) result.push([start, from]);
-      if (end > to) result.push([to, end]);
-    }
+  // What comes begins a stretch where there was none; what goes ends one where there was.
+  const inner = [];
+  if ((first % 2 === 0) === adds) inner.push(address);
+  if ((last % 2 === 0) === adds) inner.push(end);
+  edges.splice(first, last - first, ...inner);
+}
+
+// How many of a list, in order, are so.
+function countTo(list, isSo) {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isSo(list[middle])) low = middle + 1;
+    else high = middle;
   }
-  put();
-  return result;
+  return low;
 }

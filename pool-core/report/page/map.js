@@ -5,11 +5,16 @@ const GAP = 2;
 const NAME = 15;
 const SMALL = 1.5; // pixels; narrower blocks share theirs
 const MOST_ROWS = 4000;
+const MOST_ARENAS = 256;
 const DEFERRED_ALPHA = 0.3;
 
 class AddressMap {
   constructor(view, scroll, room, canvas) {
     Object.assign(this, { view, scroll, room, canvas });
+    // In the order of their addresses; of very many, the largest.
+    this.arenas = view.history.arenas.filter((arena) => arena.bytes > 0)
+      .sort((a, b) => b.bytes - a.bytes).slice(0, MOST_ARENAS)
+      .sort((a, b) => a.address - b.address);
     this.times = 1; // how many times the rows that fit
     this.blocks = new Uint32Array(0);
     this.chosen = null;
@@ -18,7 +23,7 @@ class AddressMap {
 
   // Rows for each arena, so that all fit at the least magnification.
   #layout(width, height) {
-    const arenas = this.view.history.arenas.filter((arena) => arena.bytes > 0);
+    const { arenas } = this;
     const total = arenas.reduce((sum, arena) => sum + arena.bytes, 0);
     const fitting = Math.max(arenas.length, Math.floor((height - arenas.length * (NAME + 4)) / (ROW + GAP)));
     let rows = Math.min(MOST_ROWS, fitting * this.times);
@@ -26,7 +31,7 @@ class AddressMap {
     let perRow = total / rows || 1;
     const needed = () => arenas.reduce((sum, arena) => sum + Math.ceil(arena.bytes / perRow), 0);
     for (let i = 0; i < 60 && needed() > rows; i++) perRow *= 1.05;
-    if (arenas.length >= rows) perRow = Math.max(...arenas.map((arena) => arena.bytes), 1);
+    if (arenas.length >= rows) perRow = arenas.reduce((most, arena) => Math.max(most, arena.bytes), 1);
     let top = 0;
     this.parts = arenas.map((arena) => {
       const part = { arena, top: top + NAME, rows: Math.ceil(arena.bytes / perRow) };
@@ -46,12 +51,21 @@ class AddressMap {
     for (let row = Math.floor(start / perRow); row * perRow < end && row < part.rows; row++) {
       const from = Math.max(start - row * perRow, 0);
       const to = Math.min(end - row * perRow, perRow);
-      each((from / perRow) * width, part.top + row * (ROW + GAP), ((to - from) / perRow) * width, row);
+      each((from / perRow) * width, part.top + row * (ROW + GAP), ((to - from) / perRow) * width);
     }
   }
 
+  // The part with the last arena that begins at an address or before, if it reaches there.
   #partOf(address) {
-    return this.parts.find(({ arena }) => address >= arena.address && address < arena.address + arena.bytes);
+    let low = -1;
+    let high = this.parts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.parts[middle].arena.address <= address) low = middle;
+      else high = middle - 1;
+    }
+    const part = this.parts[low];
+    return part && address < part.arena.address + part.arena.bytes ? part : undefined;
   }
 
   draw() {
@@ -76,8 +90,10 @@ class AddressMap {
         if (isSeen(y)) context.strokeRect(x + 0.5, y + 0.5, wide - 1, ROW - 1);
       });
       context.fillStyle = theme("free");
-      for (const [start, end] of backing) {
-        this.#pieces(part, Math.max(start, arena.address), end - Math.max(start, arena.address), (x, y, wide) => {
+      const [from, to] = [arena.address, arena.address + arena.bytes];
+      for (let edge = countTo(backing, (edge) => edge < from) & ~1; edge < backing.length && backing[edge] < to; edge += 2) {
+        const start = Math.max(backing[edge], from);
+        this.#pieces(part, start, backing[edge + 1] - start, (x, y, wide) => {
           if (isSeen(y)) context.fillRect(x, y, wide, ROW);
         });
       }
@@ -94,10 +110,10 @@ class AddressMap {
       const part = this.#partOf(address[block]);
       if (!part) continue;
       const isDim = view.highlight && !view.highlight(block);
-      this.#pieces(part, address[block], bytes[block], (x, y, wide, row) => {
+      this.#pieces(part, address[block], bytes[block], (x, y, wide) => {
         if (!isSeen(y)) return;
         if (wide < SMALL) {
-          const key = `${y} ${Math.floor(x)}`;
+          const key = y * 65536 + Math.floor(x);
           const pixel = small.get(key) ?? { x: Math.floor(x), y, share: 0, block, isDim: true };
           pixel.share += wide;
           pixel.isDim &&= isDim;

@@ -93,8 +93,9 @@ function freeStretches(history, ordered, backing, sizeBytes) {
     if (length < sizeBytes) found.tooShort += length;
   };
   let next = 0;
-  for (const [start, end] of backing) {
-    let from = start;
+  for (let edge = 0; edge < backing.length; edge += 2) {
+    let from = backing[edge];
+    const end = backing[edge + 1];
     while (next < ordered.length && address[ordered[next]] < end) {
       const block = ordered[next++];
       take(from, address[block]);

@@ -2,6 +2,8 @@
 
 const MOST_HOLDERS = 7;
 const MOST_MARKS_LISTED = 60;
+const MANY_BLOCKS = 20_000;
+const WHILE = 120; // milliseconds
 
 const WORDS = [
   "allocated", "freed", "freed, and deferred", "done waiting, free again", "reused on its stream:",
@@ -76,10 +78,8 @@ class Side {
     const live = series.live.values[moment] ?? 0;
     const used = series.used.values[moment] ?? 0;
     const reserved = series.reserved.values[moment] ?? 0;
-    const blocks = view.moments.at(moment);
-    const { address, bytes, asked } = history.blocks;
-    const ordered = Array.from(blocks).sort((a, b) => address[a] - address[b]);
-    const free = freeStretches(history, ordered, view.backing.at(moment), history.fragments.sizes[view.size]);
+    const blocks = view.moments.at(moment).slice();
+    const { bytes, asked } = history.blocks;
     let deferredBlocks = 0;
     for (const block of blocks) deferredBlocks += asked[block] <= moment ? 1 : 0;
 
@@ -94,17 +94,31 @@ class Side {
     put("cached", Math.max(0, reserved - used), inBytes(Math.max(0, reserved - used), 4));
     put("reserved", reserved, inBytes(reserved, 4), "");
     put("blocks", blocks.length - deferredBlocks, counted(blocks.length - deferredBlocks), deferredBlocks ? `+ ${counted(deferredBlocks)}` : "");
-    put("longest", free.longest, inBytes(free.longest, 4), `of ${counted(free.count)}`);
-    const share = free.bytes ? free.tooShort / free.bytes : 0;
-    if (history.kinds[moment] === KIND.failure) {
-      document.querySelector("#moment-what").textContent += ` · ${inBytes(free.bytes)} are free, the longest stretch is ${inBytes(free.longest)}`;
-    }
-    document.querySelector("#fragments-now").textContent = `${inPercent(share)} of ${inBytes(free.bytes)}`;
+    // To put very many blocks in order takes longer than a picture may: then it is done once the moment
+    // stays.
+    clearTimeout(this.later);
+    const free = () => this.#drawFree(blocks, put);
+    if (blocks.length < MANY_BLOCKS) free();
+    else this.later = setTimeout(() => view.moment === moment && free(), WHILE);
     document.querySelector("#timeline").setAttribute(
       "aria-valuetext",
       `${view.whenWords(moment)}: live ${inBytes(live)}, deferred ${inBytes(used - live)}, reserved ${inBytes(reserved)}`,
     );
     this.#drawHolders(blocks, bytes, live);
+  }
+
+  // The free stretches between blocks.
+  #drawFree(blocks, put) {
+    const { history, moment, backing, size } = this.view;
+    const { address } = history.blocks;
+    const ordered = Uint32Array.from(blocks).sort((a, b) => address[a] - address[b]);
+    const free = freeStretches(history, ordered, backing.at(moment), history.fragments.sizes[size]);
+    put("longest", free.longest, inBytes(free.longest, 4), `of ${counted(free.count)}`);
+    const share = free.bytes ? free.tooShort / free.bytes : 0;
+    document.querySelector("#fragments-now").textContent = `${inPercent(share)} of ${inBytes(free.bytes)}`;
+    if (history.kinds[moment] === KIND.failure) {
+      document.querySelector("#moment-what").textContent += ` · ${inBytes(free.bytes)} are free, the longest stretch is ${inBytes(free.longest)}`;
+    }
   }
 
   // What happened in an event, in words.

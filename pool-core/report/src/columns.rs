@@ -1,6 +1,8 @@
 //! Events as columns of packed bytes: what is alike lies together, so that it compresses well, and an
 //! event takes some ten bytes.
 
+use std::io::{self, Write};
+
 use super::{event::Event, pack};
 
 /// The columns. All are numbers of [`pack`], but the kinds, which are bytes.
@@ -68,11 +70,15 @@ impl Columns {
         self.events += 1;
     }
 
-    /// All columns, each with its length.
-    pub(crate) fn pack(&self, out: &mut Vec<u8>) {
+    /// Writes all columns, each with its length.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { kinds, times, addresses, sizes, streams, labels, frees, others, .. } = self;
         for column in [kinds, times, addresses, sizes, streams, labels, frees, others] {
-            pack::column(out, column);
+            let mut length = Vec::new();
+            pack::number(&mut length, column.len() as u64);
+            out.write_all(&length)?;
+            out.write_all(column)?;
         }
+        Ok(())
     }
 }

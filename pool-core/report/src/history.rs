@@ -1,5 +1,7 @@
 //! What happened, as it is kept until the page is written.
 
+use std::io::{self, Write};
+
 use super::{
     columns::Columns,
     event::{Event, Kind, LabelId, StreamId},
@@ -24,6 +26,14 @@ pub enum Clock {
     /// Nanoseconds since the start.
     Nanoseconds = 1,
 }
+
+/// So many times memory that is used untold counts as what is used; then, and after each as many more,
+/// its bounds are twice as coarse.
+const UNTOLD_A_STEP: u64 = 4096;
+const MOST_STEPS: u64 = 40;
+
+/// Stretches of memory with less than this part of all memory between them are shown as one.
+const NEAR: u64 = 16;
 
 /// The most that there was at once, and when first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,6 +60,12 @@ struct Arena {
     bytes: u64,
 }
 
+impl Arena {
+    fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+}
+
 /// What a pool did.
 ///
 /// Events are taken in their order, some ten bytes each; besides, there is an entry for each block
@@ -57,7 +73,8 @@ struct Arena {
 /// it comes in, and [counted](Self::odd_events).
 ///
 /// - Memory that is used without having been grown into counts as grown into at that moment, so a
-///   history without growth shows what its blocks touched.
+///   history without growth shows what its blocks touched. After some thousand times the bounds of
+///   that get coarser, so that such growths stay few.
 /// - A block that is handed out where others are ends those first: what is deferred there waits no
 ///   longer, since its own stream may have it; what is live is freed, and counted.
 /// - A free of what is not live is left out, and counted; so is the end of a wait that is over by then,
@@ -84,6 +101,8 @@ pub struct History {
     peak_reserved: Peak,
     failures: u64,
     odd_events: u64,
+    /// Growths that were put in.
+    untold: u64,
 }
 
 impl History {
@@ -136,7 +155,7 @@ impl History {
     }
 
     /// Names a stretch of addresses, which the map then shows by itself. Without any, it shows
-    /// each stretch that memory was ever behind.
+    /// where memory ever was.
     ///
     /// ```
     /// pool_report::History::new("two devices").arena("device 1", 1 << 40, 80 << 30);
@@ -208,7 +227,7 @@ impl History {
             }
         }
         if !self.backed.gaps(event.address, event.bytes).is_empty() {
-            self.back(&Event { kind: Kind::Growth, ..*event });
+            self.back_untold(event);
         }
         self.fragments.remove(event.address, event.bytes);
         let number = self.columns.blocks;
@@ -245,6 +264,17 @@ impl History {
         self.fragments.add(event.address, open.bytes);
         self.columns.free(event, open.number);
         self.fragments.note();
+    }
+
+    /// Memory is used that no growth told of.
+    fn back_untold(&mut self, event: &Event) {
+        let step = 1_u64 << (self.untold / UNTOLD_A_STEP).min(MOST_STEPS);
+        self.untold += 1;
+        let start = event.address - event.address % step;
+        let end = event.address.saturating_add(event.bytes);
+        let end = end.checked_next_multiple_of(step).unwrap_or(u64::MAX);
+        let event = Event { kind: Kind::Growth, ..*event };
+        self.back(&event.at(start, end - start));
     }
 
     fn back(&mut self, event: &Event) {
@@ -329,8 +359,9 @@ impl History {
         &self.title
     }
 
-    /// Everything, in the form that the page reads: numbers and texts of [`pack`], in this order.
-    pub(crate) fn pack(&self) -> Vec<u8> {
+    /// Writes everything, in the form that the page reads: numbers and texts of [`pack`], in this
+    /// order.
+    pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut out = Vec::new();
         pack::number(&mut out, VERSION);
         pack::text(&mut out, &self.title);
@@ -356,26 +387,42 @@ impl History {
         pack::number(&mut out, self.odd_events);
         pack::number(&mut out, self.columns.events);
         pack::number(&mut out, self.columns.blocks.into());
-        self.columns.pack(&mut out);
+        to.write_all(&out)?;
+        self.columns.write(to)?;
+        out.clear();
         self.pack_fragments(&mut out);
-        out
+        to.write_all(&out)
     }
 
     fn pack_arenas(&self, out: &mut Vec<u8>) {
-        let found = || {
-            self.ever_backed.iter().enumerate().map(|(number, (address, bytes))| Arena {
-                name: format!("arena {number}"),
-                address,
-                bytes,
-            })
-        };
-        let arenas = if self.arenas.is_empty() { found().collect() } else { self.arenas.clone() };
+        let found = self.found_arenas();
+        let arenas = if self.arenas.is_empty() { &found } else { &self.arenas };
         pack::number(out, arenas.len() as u64);
         for Arena { name, address, bytes } in arenas {
-            pack::text(out, &name);
-            pack::number(out, address);
-            pack::number(out, bytes);
+            pack::text(out, name);
+            pack::number(out, *address);
+            pack::number(out, *bytes);
         }
+    }
+
+    /// The stretches that memory was ever behind; those that are near each other, for so much memory, are
+    /// one.
+    fn found_arenas(&self) -> Vec<Arena> {
+        let total =
+            self.ever_backed.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes));
+        let mut arenas: Vec<Arena> = Vec::new();
+        for (address, bytes) in self.ever_backed.iter() {
+            match arenas.last_mut() {
+                Some(last) if address - last.end() <= total / NEAR => {
+                    last.bytes = address + bytes - last.address;
+                }
+                _ => {
+                    let name = format!("arena {}", arenas.len());
+                    arenas.push(Arena { name, address, bytes });
+                }
+            }
+        }
+        arenas
     }
 
     /// The sizes, and of each the least and the most share in thousandths, place by place.

@@ -22,9 +22,3 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
-
-/// Appends a column with its length.
-pub(crate) fn column(out: &mut Vec<u8>, column: &[u8]) {
-    number(out, column.len() as u64);
-    out.extend_from_slice(column);
-}

@@ -73,7 +73,7 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 fn write_data(history: &History, out: &mut impl Write) -> io::Result<()> {
     let letters = EncoderWriter::new(out, &STANDARD);
     let mut packer = DeflateEncoder::new(letters, Compression::default());
-    packer.write_all(&history.pack())?;
+    history.write(&mut packer)?;
     packer.finish()?.finish()?;
     Ok(())
 }

@@ -499,3 +499,22 @@ fn the_page_reaches_nothing() {
     assert_eq!(page.matches("</script>").count(), 2);
     assert_eq!(page.matches("{{").count(), 0, "every word was put in");
 }
+
+#[test]
+fn memory_that_nobody_grew_into_makes_few_events() {
+    let mut history = History::new("scattered");
+    let blocks = 60_000;
+    for block in 0..blocks {
+        // Each place once, in an order that jumps.
+        let address = (block * 7919 % 60_013) * PAGE_BYTES;
+        history.push(Event::new(block, Kind::Allocate).at(address, 1000));
+    }
+    let growths = history.events() - blocks;
+    assert!(growths < blocks * 3 / 4, "{growths} growths");
+    assert_eq!(history.peak_live().bytes, blocks * 1000);
+    assert!((blocks * 1000..=60_013 * PAGE_BYTES).contains(&history.reserved_bytes()));
+    let page = read(&history);
+    let touched = page.events.iter().filter(|event| event.kind == Kind::Growth);
+    let reserved: u64 = touched.map(|event| event.reserved_bytes).sum();
+    assert_eq!(reserved, history.reserved_bytes());
+}
