@@ -28,9 +28,9 @@ pub enum Clock {
 }
 
 /// So many times memory that is used untold counts as what is used; then, and after each as many more,
-/// its bounds are twice as coarse.
+/// its bounds are those of 8 KiB, and twice as coarse each time.
 const UNTOLD_A_STEP: u64 = 4096;
-const MOST_STEPS: u64 = 40;
+const MOST_STEPS: u64 = 30;
 
 /// Stretches of memory with less than this part of all memory between them are shown as one.
 const NEAR: u64 = 16;
@@ -268,7 +268,10 @@ impl History {
 
     /// Memory is used that no growth told of.
     fn back_untold(&mut self, event: &Event) {
-        let step = 1_u64 << (self.untold / UNTOLD_A_STEP).min(MOST_STEPS);
+        let step = match self.untold / UNTOLD_A_STEP {
+            0 => 1,
+            times => 4096 << times.min(MOST_STEPS),
+        };
         self.untold += 1;
         let start = event.address - event.address % step;
         let end = event.address.saturating_add(event.bytes);
