@@ -22,16 +22,26 @@
 //! names of the streams and the blocks that were live before.
 
 mod builder;
+mod convert;
+mod details;
+mod entry;
 mod error;
+mod labels;
 mod locations;
 mod numbers;
 mod puzzle;
+mod recording;
 mod report;
 pub mod rmm;
 pub mod snapshot;
 mod source;
+mod strings;
 mod trace;
 
+pub use convert::{Conversion, ConvertError, Format, Loss, convert};
+pub use entry::{Entry, Step};
 pub use error::{LogError, Progress};
+pub use labels::LabelId;
+pub use recording::Recording;
 pub use report::{Location, Oddity, Report};
 pub use trace::{Action, BlockId, Operation, StreamId, ThreadId, Trace};
