@@ -39,7 +39,7 @@ enum Rank {
 #[derive(Debug)]
 pub(super) struct Frames {
     texts: Strings,
-    frames: Vec<(Frame, Rank)>,
+    list: Vec<(Frame, Rank)>,
     known: HashMap<Frame, FrameId>,
 }
 
@@ -51,7 +51,7 @@ impl Frames {
         let none = (Frame::default(), Rank::Nothing);
         Self {
             texts,
-            frames: vec![none],
+            list: vec![none],
             known: HashMap::from([(Frame::default(), FrameId::default())]),
         }
     }
@@ -76,9 +76,9 @@ impl Frames {
         if let Some(number) = self.known.get(&frame) {
             return *number;
         }
-        let Ok(number) = u32::try_from(self.frames.len()) else { return FrameId::default() };
+        let Ok(number) = u32::try_from(self.list.len()) else { return FrameId::default() };
         let rank = rank(self.texts.get(frame.file), self.texts.get(frame.function));
-        self.frames.push((frame, rank));
+        self.list.push((frame, rank));
         self.known.insert(frame, FrameId(number));
         FrameId(number)
     }
@@ -101,7 +101,7 @@ impl Frames {
     }
 
     fn frame_text(&self, number: FrameId) -> Option<String> {
-        let (frame, rank) = self.frames.get(number.0 as usize)?;
+        let (frame, rank) = self.list.get(number.0 as usize)?;
         let (file, function) = (self.texts.get(frame.file), self.texts.get(frame.function));
         match rank {
             Rank::Nothing => None,
@@ -111,7 +111,7 @@ impl Frames {
     }
 
     fn rank(&self, number: FrameId) -> Rank {
-        self.frames.get(number.0 as usize).map_or(Rank::Nothing, |(_, rank)| *rank)
+        self.list.get(number.0 as usize).map_or(Rank::Nothing, |(_, rank)| *rank)
     }
 }
 
@@ -163,7 +163,7 @@ const MACHINERY: [&str; 6] = [
 ];
 
 fn rank(file: &str, function: &str) -> Rank {
-    if file.is_empty() && function.is_empty() {
+    if matches!(file, "" | "??") && function.is_empty() {
         return Rank::Nothing;
     }
     if let Some(name) = file.strip_prefix('<') {

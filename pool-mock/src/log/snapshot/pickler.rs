@@ -17,6 +17,9 @@ pub(super) const PROTOCOL: u8 = 4;
 /// arguments of one call.
 const BATCH: u32 = 1000;
 
+/// The longest string that is written whole.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
 /// A pickle as it is written.
 #[derive(Debug)]
 pub(super) struct Pickler<W> {
@@ -122,15 +125,13 @@ impl<W: Write> Pickler<W> {
         if let Some(number) = self.strings.get(text) {
             return self.recall(Remembered(*number));
         }
-        // None is as long: what is written was read as lines or in short pieces.
         let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text);
         let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        match u8::try_from(length) {
-            Ok(length) => self.inner.write_all(&[op::SHORT_BINUNICODE, length])?,
-            Err(_) => {
-                self.opcode(op::BINUNICODE)?;
-                self.inner.write_all(&length.to_le_bytes())?;
-            }
+        if let Ok(length) = u8::try_from(length) {
+            self.inner.write_all(&[op::SHORT_BINUNICODE, length])?;
+        } else {
+            self.opcode(op::BINUNICODE)?;
+            self.inner.write_all(&length.to_le_bytes())?;
         }
         self.inner.write_all(text.as_bytes())?;
         if let Some(Remembered(number)) = self.remember()? {
@@ -150,19 +151,14 @@ impl<W: Write> Pickler<W> {
 
     /// A remembered value once more.
     pub(super) fn recall(&mut self, Remembered(number): Remembered) -> io::Result<()> {
-        match u8::try_from(number) {
-            Ok(number) => self.inner.write_all(&[op::BINGET, number]),
-            Err(_) => {
-                self.opcode(op::LONG_BINGET)?;
-                self.inner.write_all(&number.to_le_bytes())
-            }
+        if let Ok(number) = u8::try_from(number) {
+            return self.inner.write_all(&[op::BINGET, number]);
         }
+        self.opcode(op::LONG_BINGET)?;
+        self.inner.write_all(&number.to_le_bytes())
     }
 
     fn opcode(&mut self, opcode: u8) -> io::Result<()> {
         self.inner.write_all(&[opcode])
     }
 }
-
-/// The longest string that is written whole.
-const MAX_TEXT_BYTES: usize = 1 << 20;

@@ -120,14 +120,11 @@ impl<W: Write> Writer<W> {
                 Ok(())
             }
             Step::Free { address, size_bytes } => {
-                let size_bytes = match self.live.remove(&address) {
-                    Some(old) => old.size_bytes,
-                    None => {
-                        // It was live before the first entry.
-                        self.segments.cover(address, size_bytes, entry.stream);
-                        size_bytes
-                    }
-                };
+                if let Some(old) = self.live.remove(&address) {
+                    return self.free(entry, address, old.size_bytes);
+                }
+                // It was live before the first entry.
+                self.segments.cover(address, size_bytes, entry.stream);
                 self.free(entry, address, size_bytes)
             }
             Step::Failure { size_bytes, device_free_bytes } => {
@@ -260,7 +257,7 @@ fn write_segment<W: Write>(
         }
         let room_ends = within.peek().map_or(end, |(next, _)| i128::from(**next));
         let used_to = address + i128::from(block.size_bytes);
-        at = (used_to + (GRANULE_BYTES - 1) & !(GRANULE_BYTES - 1)).min(room_ends);
+        at = ((used_to + GRANULE_BYTES - 1) & !(GRANULE_BYTES - 1)).min(room_ends);
         pickler.item(&mut list)?;
         write_block(pickler, address, at, Some(block))?;
         size_sum += at - address;
