@@ -62,13 +62,13 @@ fn every_log_of_the_repository_comes_back_as_it_was_but_for_its_threads() {
         let threads = if name == "etl_rmm" { vec![Loss::Threads(4)] } else { vec![] };
         assert_eq!(sent.lost, threads, "{name}");
         assert_eq!(sent.entries, returned.entries);
-        let frees = returned.lost.iter().find_map(|loss| match loss {
+        let completions = returned.lost.iter().find_map(|loss| match loss {
             Loss::Completions(count) => Some(*count),
             _ => None,
         });
         let original = rows(File::open(path(&format!("{name}.csv.gz"))).unwrap());
         let freed = original.iter().filter(|row| row.action == rmm::Action::Free).count();
-        assert_eq!(frees, Some(freed as u64), "what the snapshot says more than the log");
+        assert_eq!(completions, Some(freed as u64), "what the snapshot says more than the log");
 
         let back = rows(&back[..]);
         assert_eq!(back.len(), original.len());

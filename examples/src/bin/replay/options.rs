@@ -111,7 +111,7 @@ pub(crate) struct Options {
     /// Write the trace to a file as the other kind of log, and say what is lost, instead of replaying
     ///
     /// The name says which kind: .csv is RMM's log, .pickle a snapshot that PyTorch's viewers
-    /// (`torch.cuda._memory_viz`, memory_viz) read; with .gz behind it, it is gzipped. To the same kind
+    /// (`torch.cuda._memory_viz` and the page `memory_viz`) read; with .gz behind it, it is gzipped. To the same kind
     /// nothing is lost: RMM's older logs become its newest form, snapshots of any pickle protocol
     /// one that the viewers take.
     #[arg(long = "convert", value_name = "OUT")]

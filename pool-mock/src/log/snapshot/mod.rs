@@ -1,16 +1,20 @@
-//! PyTorch's memory snapshot: a pickle, of protocol 2 to 5.
+//! PyTorch's memory snapshot: a pickle, of protocol 2 to 5; written in 4.
 //!
 //! The reader is a pickle machine of our own, because the existing crates build the
 //! whole value first, and a snapshot of 5·10⁷ events with their stacks does not fit. This
 //! one keeps of a value only what can still matter: events go to the trace as soon as
-//! they are complete, stack frames and other strings are passed over as they are read,
-//! and a remembered value (the pickle's memo) takes four bytes. What it holds in the
-//! end is the trace, the addresses seen and the memo: under 200 bytes an event.
+//! they are complete, of a stack only the frame that says the most stays, each frame once,
+//! other strings are passed over as they are read, and a remembered value (the pickle's memo)
+//! takes four bytes. What it holds in the end is the trace, the frames, the addresses seen and
+//! the memo: under 200 bytes an event, beside the frames.
 //!
 //! It never builds an object and never calls anything: an opcode that would is refused,
 //! by name and place. No length in the file is believed: nothing is allocated for
 //! bytes that have not arrived, and nesting takes no recursion. Integers are
 //! little-endian on every machine, as the format has it.
+//!
+//! [`Writer`] writes what PyTorch's viewers take: the one in a browser knows few opcodes, and
+//! assumes that every block lies in a segment.
 
 mod bytes;
 mod error;
