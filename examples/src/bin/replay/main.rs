@@ -7,6 +7,7 @@ mod advice_row;
 mod advice_table;
 mod advise;
 mod bare;
+mod convert;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod job;
@@ -34,6 +35,7 @@ use std::{
 use pool_mock::{Trace, replay::Script};
 
 use self::{
+    convert::Target,
     job::Job,
     machine::Machine,
     options::{DeviceChoice, Options},
@@ -44,7 +46,9 @@ use self::{
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let ran = if options.plan {
+    let ran = if let Some(target) = &options.convert {
+        convert(&options, target)
+    } else if options.plan {
         plan(&options)
     } else if options.advise {
         advise(&options)
@@ -116,6 +120,26 @@ fn run(options: &Options) -> io::Result<bool> {
     if !options.json && !rows.is_empty() {
         writeln!(out, "{}", table::of(&rows))?;
     }
+    Ok(all_well)
+}
+
+/// Writes the trace in another format; false if it is damaged or cannot be written.
+fn convert(options: &Options, target: &Target) -> io::Result<bool> {
+    let progress = Progress::new(0);
+    let mut all_well = true;
+    for path in &options.traces() {
+        match convert::run(path, target, &progress) {
+            Ok(report) => {
+                let text = if options.json { report.json() } else { report.text() };
+                progress.suspend(|| writeln!(io::stdout(), "{text}"))?;
+            }
+            Err(error) => {
+                all_well = false;
+                complain(&progress, path, &error);
+            }
+        }
+    }
+    progress.finish();
     Ok(all_well)
 }
 

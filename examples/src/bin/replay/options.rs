@@ -15,7 +15,11 @@ use pool_core::Placement;
 use pool_core::policy::{Handles, Pages, Preallocation, Settings};
 use pool_mock::device::Pacing;
 
-use crate::{picture::name_of, row};
+use crate::{
+    convert::{FormatChoice, Target},
+    picture::name_of,
+    row,
+};
 
 /// The trace that the repository carries.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/multi_stream.csv.gz");
@@ -112,6 +116,24 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["many", "capacity", "placement"])]
     pub(crate) plan: bool,
 
+    /// Write the trace to a file as the other kind of log, and say what is lost, instead of replaying
+    ///
+    /// The name says which kind: .csv is RMM's log, .pickle a snapshot that PyTorch's viewers
+    /// (`torch.cuda._memory_viz` and the page `memory_viz`) read; with .gz behind it, it is gzipped. To the same kind
+    /// nothing is lost: RMM's older logs become its newest form, snapshots of any pickle protocol
+    /// one that the viewers take.
+    #[arg(long = "convert", value_name = "OUT")]
+    #[arg(conflicts_with_all = ["many", "capacity", "placement", "find_capacity", "plan", "granule"])]
+    out: Option<PathBuf>,
+
+    /// With --convert, the kind of log, whatever the name of the file
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "out")]
+    to: Option<FormatChoice>,
+
+    /// Where to write the trace, and as what: `--convert` and `--to`
+    #[arg(skip)]
+    pub(crate) convert: Option<Target>,
+
     /// With --plan, how many of a hundred requests depart from the trace: another size, one less, or
     /// one more
     #[arg(long, value_name = "PERCENT", default_value = "1,5,20", requires = "plan")]
@@ -176,7 +198,7 @@ pub(crate) struct Options {
     /// Also write a report to look at: one HTML file, which opens in a browser and needs no network
     ///
     /// Of several traces or placements each has its own, whose name says which.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["shared", "plan", "advise"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shared", "plan", "advise", "out"])]
     pub(crate) html: Option<PathBuf>,
 
     /// Print one JSON object a line instead of a table
@@ -195,10 +217,21 @@ impl Options {
             arguments.push("--pool".into());
         }
         let matches = Self::command().get_matches_from(arguments);
-        let options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let mut options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let refuse = |message: &str| -> ! {
             Self::command().error(ErrorKind::ArgumentConflict, message).exit()
         };
+        if let Some(out) = &options.out {
+            options.convert = Target::new(out, options.to);
+            if options.convert.is_none() {
+                refuse(
+                    "--convert: a name that ends in .csv, .csv.gz, .pickle or .pickle.gz, or --to",
+                );
+            }
+            if options.traces.len() > 1 {
+                refuse("--convert: one trace at a time");
+            }
+        }
         if options.threads == ThreadsChoice::Recorded && !options.pool {
             refuse("--threads recorded: only with --pool");
         }

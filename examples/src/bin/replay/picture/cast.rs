@@ -9,45 +9,68 @@ use pool_report::{Event, History, Kind, LabelId, StreamId};
 
 /// Whom each block of a program is for, and which requests failed when it was recorded.
 pub(super) struct Cast {
-    /// Of each request: stream and label.
-    requests: Vec<(StreamId, LabelId)>,
-    /// Before which call, and what was asked on which stream; the last first.
-    failures: Vec<(usize, u64, StreamId)>,
+    /// Of each request.
+    requests: Vec<Owner>,
+    /// Before which call, and what was asked for whom; the last first.
+    failures: Vec<(usize, u64, Owner)>,
+}
+
+/// Whom a block is for.
+#[derive(Clone, Copy, Default)]
+struct Owner {
+    stream: StreamId,
+    label: LabelId,
 }
 
 impl Cast {
-    /// Of a program, whose trace is there unless it was generated.
+    /// Of a program, whose trace is there unless it was generated. It may be several copies of it, in
+    /// lockstep.
     pub(super) fn new(program: &Program, trace: Option<&Trace>, history: &mut History) -> Self {
-        let mut name = |stream: u32| {
-            let handle = trace.and_then(|trace| trace.streams().get(stream as usize));
-            history.stream(&match handle {
-                Some(0) => "default stream".to_owned(),
-                Some(handle) => format!("stream {stream} (0x{handle:x})"),
-                None => format!("stream {stream}"),
-            })
-        };
-        let streams: Vec<_> = (0..program.streams()).map(&mut name).collect();
-        let requests = program.calls().iter().filter_map(|call| match call.deed {
-            Deed::Allocate { stream, .. } => Some((streams[stream as usize], LabelId::default())),
-            _ => None,
-        });
-        let mut cast = Self { requests: requests.collect(), failures: Vec::new() };
-        let mut calls = 0;
-        for operation in trace.iter().flat_map(|trace| &trace.operations) {
+        let streams: Vec<_> = (0..program.streams())
+            .map(|stream| history.stream(&stream_name(stream, trace)))
+            .collect();
+        let mut requests: Vec<Owner> = Vec::new();
+        for call in program.calls() {
+            if let Deed::Allocate { stream, .. } = call.deed {
+                let stream = streams[stream as usize];
+                requests.push(Owner { stream, label: LabelId::default() });
+            }
+        }
+        let mut cast = Self { requests, failures: Vec::new() };
+        if let Some(trace) = trace {
+            cast.read(trace, &streams, history);
+        }
+        cast
+    }
+
+    /// Takes labels and failures from the trace.
+    fn read(&mut self, trace: &Trace, streams: &[StreamId], history: &mut History) {
+        let labels: Vec<_> = trace.labels().iter().map(|label| history.label(label)).collect();
+        let copies = self.requests.len() / (trace.blocks() as usize).max(1);
+        let (mut calls, mut blocks) = (0, 0);
+        for (index, operation) in trace.operations.iter().enumerate() {
+            let label = trace.label(index).and_then(|label| labels.get(label.0 as usize));
+            let label = label.copied().unwrap_or_default();
             match operation.action {
-                Action::Allocate { .. } | Action::Free { .. } => calls += 1,
+                Action::Allocate { .. } => {
+                    let own = self.requests.iter_mut().skip(blocks * copies).take(copies);
+                    own.for_each(|owner| owner.label = label);
+                    blocks += 1;
+                    calls += copies;
+                }
+                Action::Free { .. } => calls += copies,
                 Action::Failure { size_bytes } => {
                     let stream = streams.get(operation.stream.0 as usize).copied();
-                    cast.failures.push((calls, size_bytes, stream.unwrap_or_default()));
+                    let owner = Owner { stream: stream.unwrap_or_default(), label };
+                    self.failures.push((calls, size_bytes, owner));
                 }
                 Action::UnknownFree => {}
             }
         }
-        cast.failures.reverse();
-        cast
+        self.failures.reverse();
     }
 
-    fn of(&self, request: u32) -> (StreamId, LabelId) {
+    fn of(&self, request: u32) -> Owner {
         self.requests.get(request as usize).copied().unwrap_or_default()
     }
 
@@ -65,14 +88,24 @@ impl Cast {
             }
             Sight::Other => return,
         };
-        let (stream, label) = self.of(request);
+        let Owner { stream, label } = self.of(request);
         history.push(event.on(stream).under(label));
     }
 
     /// Adds what the recorded program was refused before a call.
     pub(super) fn tell_failures(&mut self, call: usize, history: &mut History) {
-        while let Some((_, bytes, stream)) = self.failures.pop_if(|failure| failure.0 <= call) {
-            history.push(Event::new(call as u64, Kind::Failure).at(0, bytes).on(stream));
+        while let Some((at, bytes, owner)) = self.failures.pop_if(|failure| failure.0 <= call) {
+            let event = Event::new(at as u64, Kind::Failure).at(0, bytes);
+            history.push(event.on(owner.stream).under(owner.label));
         }
+    }
+}
+
+/// What a stream is called: what its handle says, if there is one.
+fn stream_name(stream: u32, trace: Option<&Trace>) -> String {
+    match trace.and_then(|trace| trace.streams().get(stream as usize)) {
+        Some(0) => "default stream".to_owned(),
+        Some(handle) => format!("stream {stream} (0x{handle:x})"),
+        None => format!("stream {stream}"),
     }
 }
