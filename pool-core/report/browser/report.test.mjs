@@ -169,6 +169,32 @@ report("thinning is the slow way's least and most", "long", async (page) => {
   assert.deepEqual(wrong, []);
 });
 
+report("names of files lose what all have in common, and keep their ends", "empty", async (page) => {
+  const found = await page.evaluate(() => [
+    withoutSharedFolder(["", "/home/me/net/a.py:1 f", "/home/me/netted/b.py:2 g", "step 7"]),
+    withoutSharedFolder(["", "/home/me/a.py:1 f", "weights"]),
+    withoutSharedFolder(["C:\\net\\a.py:1 f", "C:\\net\\b.py:1 f"]),
+    [inLetters("model/attention.py:42 forward", 16), inLetters("layer 11 / workspace", 9), inLetters("short", 9)],
+  ]);
+  assert.deepEqual(found, [
+    ["", "net/a.py:1 f", "netted/b.py:2 g", "step 7"],
+    ["", "/home/me/a.py:1 f", "weights"],
+    ["a.py:1 f", "b.py:1 f"],
+    ["…n.py:42 forward", "layer 11…", "short"],
+  ]);
+});
+
+report("numbers are in words that fit", "empty", async (page) => {
+  const found = await page.evaluate(() => [
+    [0, 999, 1000, 1024, 1 << 20, 1004 * 1024, 5e15].map((bytes) => inBytes(bytes)),
+    [0, 950, 1500, 2e9].map(inTime), [0, 0.0004, 0.051, 0.34, 1].map(inPercent),
+  ]);
+  assert.deepEqual(found, [
+    ["0 B", "999 B", "0.98 KiB", "1 KiB", "1 MiB", "0.98 MiB", "4.44 PiB"],
+    ["0 ns", "950 ns", "1.50 µs", "2 s"], ["0 %", "<0.1 %", "5.1 %", "34 %", "100 %"],
+  ]);
+});
+
 for (const sample of ["full", "paged", "long"]) {
   report(`the map of "${sample}" has the blocks and the memory of each moment`, sample, async (page) => {
     const wrong = await page.evaluate(() => {

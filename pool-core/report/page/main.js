@@ -29,7 +29,7 @@ function colouring(view) {
   };
   view.paint = (block) => of[view.colour](block);
   // The colour says the rest.
-  view.nameOf = (block) => history.labels[label[block]] || inBytes(bytes[block]);
+  view.nameOf = (block) => view.labels[label[block]] || inBytes(bytes[block]);
   const hasDeferred = history.kinds.includes(KIND.freeAsked);
   view.mapLegend = () => {
     const faded = (context) => {
@@ -42,7 +42,7 @@ function colouring(view) {
       const names = ["< 8 events", "< 64", "< 512", "< 4,096", "< 32,768", "older"];
       return [...shades.map((colour, index) => [() => colour, names[index]]), ...rest];
     }
-    const [colours, names] = view.colour === "stream" ? [streams, history.streams] : [labels, history.labels];
+    const [colours, names] = view.colour === "stream" ? [streams, history.streams] : [labels, view.labels];
     const entries = [...colours].map(([key, index]) => {
       const { colour, pattern } = look(index);
       return [(context) => fill(context, colour, pattern), names[key]];

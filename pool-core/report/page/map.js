@@ -147,9 +147,9 @@ class AddressMap {
     let text = name;
     const room = wide - 12;
     if (context.measureText(text).width > room) {
-      const letters = Math.floor((text.length * room) / context.measureText(text).width) - 1;
-      if (letters < 3) return;
-      text = `${text.slice(0, letters)}…`;
+      const letters = Math.floor((text.length * room) / context.measureText(text).width);
+      if (letters < 4) return;
+      text = inLetters(text, letters);
     }
     const long = context.measureText(text).width;
     context.fillStyle = colour;

@@ -2,6 +2,7 @@
 
 const MOST_HOLDERS = 7;
 const MOST_MARKS_LISTED = 60;
+const NAME_LETTERS = 21;
 const MANY_BLOCKS = 20_000;
 const WHILE = 120; // milliseconds
 
@@ -163,10 +164,12 @@ class Side {
     const { asked, stream, label } = history.blocks;
     const key = { label: (block) => label[block], size: (block) => bytes[block], stream: (block) => stream[block] }[holders];
     const name = {
-      label: (key) => history.labels[key] || "no label",
+      label: (key) => view.labels[key] || "no label",
       size: (key) => inBytes(key, 4),
       stream: (key) => history.streams[key] || "no stream",
     }[holders];
+    // A text longer than its cell ends in dots; of a file it begins with them.
+    const shownName = (name) => (inLetters(name, NAME_LETTERS).startsWith("…") ? inLetters(name, NAME_LETTERS) : name);
     const groups = new Map();
     for (const block of blocks) {
       if (asked[block] <= moment) continue;
@@ -179,8 +182,8 @@ class Side {
     const rows = sorted.slice(0, MOST_HOLDERS).map((group) => {
       const share = live ? group.bytes / live : 0;
       const row = element(
-        "tr", { tabindex: 0, style: `--share: ${(share * 100).toFixed(1)}%`, title: name(group.key) },
-        element("th", { scope: "row" }, name(group.key)), element("td", {}, counted(group.count)),
+        "tr", { tabindex: 0, style: `--share: ${(share * 100).toFixed(1)}%`, title: holders === "label" ? history.labels[group.key] : name(group.key) },
+        element("th", { scope: "row" }, shownName(name(group.key))), element("td", {}, counted(group.count)),
         element("td", { "data-value": group.bytes }, inBytes(group.bytes)), element("td", {}, inPercent(share)),
       );
       const light = (on) => () => {

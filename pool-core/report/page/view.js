@@ -27,6 +27,7 @@ class View {
     this.holders = labels > 0 ? "label" : "size";
     this.size = tellingSize(history.fragments, series.peakReserved.bytes);
     this.highlight = null;
+    this.labels = withoutSharedFolder(history.labels);
     this.draw = draw;
     this.asked = new Set();
   }

@@ -5,7 +5,8 @@ const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 function inBytes(bytes, digits = 3) {
   let unit = 0;
   let value = bytes;
-  while (Math.abs(value) >= 1024 && unit + 1 < BYTE_UNITS.length) {
+  // No more than three digits before the point.
+  while (Math.abs(value) >= 1000 && unit + 1 < BYTE_UNITS.length) {
     value /= 1024;
     unit++;
   }
@@ -46,6 +47,22 @@ function inUnit(value, unit) {
     case "times": return `${short(value)} ×`;
     default: return short(value);
   }
+}
+
+// Names without the folder that all files among them share.
+function withoutSharedFolder(names) {
+  const files = names.filter((name) => /^(\/|[A-Za-z]:\\)/.test(name));
+  if (files.length < 2) return names;
+  let shared = files[0];
+  for (const file of files) while (!file.startsWith(shared)) shared = shared.slice(0, -1);
+  const long = Math.max(shared.lastIndexOf("/"), shared.lastIndexOf("\\")) + 1;
+  return names.map((name) => (name.startsWith(shared) ? name.slice(long) : name));
+}
+
+// At most so many letters. Of a file the end says more, of all else the beginning.
+function inLetters(name, most) {
+  if (name.length <= most) return name;
+  return /[/\\]\S+:\d/.test(name) ? `…${name.slice(name.length - most + 1)}` : `${name.slice(0, most - 1)}…`;
 }
 
 function asAddress(address) {
