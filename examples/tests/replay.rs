@@ -221,3 +221,49 @@ fn without_a_trace_the_bundled_one_is_replayed_from_any_folder() {
         assert!(row["operations"].as_u64().unwrap() > 1000);
     }
 }
+
+/// Where the packed data of a page begins.
+const DATA: &str = "<script type=\"text/plain\" id=\"history\">";
+
+#[test]
+fn a_report_is_written_for_each_trace_and_placement() {
+    let folder = Folder::new();
+    let small = folder.file("small.csv", SMALL);
+    let html = folder.0.path().join("out.html");
+    let html = html.to_str().unwrap();
+    let page = |name: &str| std::fs::read_to_string(folder.0.path().join(name)).unwrap();
+
+    let output = replay(&["--html", html], &[&small]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(page("out.html").contains("<title>small, best-fit</title>"));
+    assert!(page("out.html").contains(DATA));
+
+    let other = folder.file("other.csv.gz", SMALL);
+    let output = replay(&["--html", html, "--placement", "all", "--json"], &[&small, &other]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(rows(&output).len(), 6);
+    for name in ["small", "other"] {
+        for placement in ["best-fit", "first-fit", "buddy"] {
+            let title = format!("<title>{name}, {placement}</title>");
+            assert!(page(&format!("out-{name}-{placement}.html")).contains(&title));
+        }
+    }
+
+    let output = replay(&["--pool", "--html", html], &[&small]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(page("out.html").contains("<title>small, on a pool</title>"));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let folder = Folder::new();
+    let small = folder.file("small.csv", SMALL);
+    let html = folder.0.path().join("no such folder").join("out.html");
+    for pool in [&["--pool"][..], &[]] {
+        let arguments: Vec<_> =
+            ["--html", html.to_str().unwrap()].iter().chain(pool).copied().collect();
+        let output = replay(&arguments, &[&small]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("cannot write the report"), "{output:?}");
+    }
+}

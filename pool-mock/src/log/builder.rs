@@ -9,10 +9,13 @@
 use std::collections::HashMap;
 
 use super::{
+    details::{Details, LeftOut},
     error::LogError,
+    labels::{LabelId, Labels},
     locations::Locations,
     numbers::Numbers,
     puzzle::{DAY_US, Kind, Puzzle, Puzzles},
+    recording::{Keep, Recording},
     report::{Location, Oddity, Report},
     trace::{Action, BlockId, Operation, StreamId, ThreadId, Trace},
 };
@@ -42,8 +45,11 @@ pub(super) struct Event {
     pub(super) time_us: Option<u64>,
     pub(super) thread: u64,
     pub(super) stream: u64,
+    /// The address; with a snapshot's failure, how much of the device was free.
     pub(super) pointer: u64,
     pub(super) size_bytes: u64,
+    /// Whose it is; only allocations and failures have one.
+    pub(super) label: Option<LabelId>,
 }
 
 /// What is known of a pointer.
@@ -58,7 +64,8 @@ enum Pointer {
 }
 
 /// Makes a trace, event by event. Holds the operations and the live pointers (of a
-/// snapshot: every pointer seen), and nothing else that grows.
+/// snapshot: every pointer seen), labels and details if there are any, and nothing else that
+/// grows.
 pub(super) struct Builder {
     source: Source,
     operations: Vec<Operation>,
@@ -74,10 +81,13 @@ pub(super) struct Builder {
     reordered: bool,
     report: Report,
     locations: Locations,
+    labels: Labels,
+    details: Details,
+    left_out: LeftOut,
 }
 
 impl Builder {
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: Source, keep: Keep) -> Self {
         Self {
             source,
             operations: Vec::new(),
@@ -94,7 +104,20 @@ impl Builder {
                 Source::Rows => Location::Line,
                 Source::Snapshot => Location::Event,
             }),
+            labels: Labels::default(),
+            details: Details::new(keep),
+            left_out: LeftOut::default(),
         }
+    }
+
+    /// The number of a label; `None` if there are too many.
+    pub(super) fn label(&mut self, text: &str) -> Option<LabelId> {
+        self.labels.number(text)
+    }
+
+    /// What is passed over by whoever reads the log.
+    pub(super) fn left_out(&mut self) -> &mut LeftOut {
+        &mut self.left_out
     }
 
     pub(super) fn note(&mut self, oddity: Oddity, location: Location) {
@@ -135,7 +158,7 @@ impl Builder {
                 self.note_at(Oddity::UnknownFree, event);
                 self.note_at(Oddity::LiveAtStart, event);
                 let stream = StreamId(self.streams.number(event.stream));
-                let block = self.block_at_start(event.size_bytes, stream, event)?;
+                let block = self.block_at_start(event, stream)?;
                 self.push(event, Action::Free { block })
             }
             Some(Pointer::Freed) => {
@@ -182,14 +205,14 @@ impl Builder {
                 self.note(Oddity::LiveAtStart, location);
                 let stream = StreamId(self.streams.number(event.stream));
                 self.threads.number(event.thread);
-                self.block_at_start(event.size_bytes, stream, event)?;
+                self.block_at_start(event, stream)?;
                 self.pointers.insert(event.pointer, Pointer::LiveEmpty);
             }
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Trace {
+    pub(super) fn finish(mut self) -> Recording {
         while let Some(puzzle) = self.puzzles.take_oldest() {
             self.give_up(puzzle);
         }
@@ -198,7 +221,7 @@ impl Builder {
         if self.reordered || !self.start.is_empty() {
             self.put_in_order();
         }
-        Trace {
+        let trace = Trace {
             // Each part is within the limit, which leaves room for the sum.
             blocks: self.blocks + count(&self.start),
             live_at_start: count(&self.start),
@@ -207,7 +230,9 @@ impl Builder {
             threads: self.threads.raw,
             report: self.report,
             locations: self.locations,
-        }
+            labels: self.labels,
+        };
+        Recording { trace, details: self.details, left_out: self.left_out, source: self.source }
     }
 
     fn begin_block(&mut self, event: &Event, fresh: bool) -> Result<(), LogError> {
@@ -269,7 +294,10 @@ impl Builder {
         let free = Operation { action: Action::Free { block }, ..*place };
         *place = allocation;
         self.reordered = true;
-        self.push_operation(event, free)
+        let last = self.operations.len();
+        self.push_operation(event, free)?;
+        self.details.exchange(index as usize, last);
+        Ok(())
     }
 
     fn free_block(&mut self, event: &Event, index: u32) -> Result<(), LogError> {
@@ -309,17 +337,14 @@ impl Builder {
         Ok(block)
     }
 
-    fn block_at_start(
-        &mut self,
-        size_bytes: u64,
-        stream: StreamId,
-        event: &Event,
-    ) -> Result<BlockId, LogError> {
+    fn block_at_start(&mut self, event: &Event, stream: StreamId) -> Result<BlockId, LogError> {
         let number = count(&self.start);
         if number >= MAX_OPERATIONS {
             return Err(self.too_many(event));
         }
-        self.start.push((size_bytes, stream));
+        self.labels.push_first(self.start.len(), event.label);
+        self.details.push_first(event.pointer);
+        self.start.push((event.size_bytes, stream));
         Ok(BlockId(AT_START | number))
     }
 
@@ -338,6 +363,8 @@ impl Builder {
         if self.operations.len() >= MAX_OPERATIONS as usize {
             return Err(self.too_many(event));
         }
+        self.labels.push(self.operations.len(), event.label);
+        self.details.push(event, operation.action);
         self.operations.push(operation);
         self.locations.push(event.place);
         Ok(())
@@ -361,6 +388,7 @@ impl Builder {
                 None | Some(0) => {}
                 Some(back_us) if self.source == Source::Rows && back_us > DAY_US / 2 => {
                     self.note_at(Oddity::MidnightWrap, event);
+                    self.details.pass_midnight();
                 }
                 Some(_) => self.note_at(Oddity::ClockBack, event),
             }
@@ -401,6 +429,8 @@ impl Builder {
         // Exact, for this may be the moment of the most memory.
         self.operations.reserve_exact(self.start.len());
         self.operations.splice(0..0, first);
+        self.labels.put_in_order(self.start.len());
+        self.details.put_in_order();
         let mut numbers = vec![0; self.blocks as usize];
         let mut next = starts;
         for operation in &mut self.operations {

@@ -6,17 +6,21 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::{
     error::{LogError, Progress},
+    recording::{Keep, Recording},
     rmm, snapshot,
-    trace::Trace,
 };
 
 /// Reads a log of either kind.
-pub(super) fn read(reader: impl Read, device: Option<u32>) -> Result<Trace, LogError> {
+pub(super) fn read(
+    reader: impl Read,
+    device: Option<u32>,
+    keep: Keep,
+) -> Result<Recording, LogError> {
     let bytes = Bytes::new(reader)?;
-    if bytes.start().first() == Some(&snapshot::MAGIC) {
-        snapshot::read(bytes, device)
+    if bytes.is_snapshot() {
+        snapshot::read(bytes, device, keep)
     } else {
-        rmm::read(bytes, device)
+        rmm::read(bytes, device, keep)
     }
 }
 
@@ -50,6 +54,11 @@ impl<R: Read> Bytes<R> {
         };
         let (start, inner) = peek(plain).map_err(fail)?;
         if start.is_empty() { Err(LogError::Empty) } else { Ok(Self { start, inner }) }
+    }
+
+    /// Whether they are a pickle, and no CSV.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.start.first() == Some(&snapshot::MAGIC)
     }
 
     /// The first bytes, up to three.

@@ -1,10 +1,12 @@
 //! What both kinds of log become: operations in one total order.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{fs::File, io::Read, path::Path, sync::Arc};
 
 use super::{
     error::LogError,
+    labels::{LabelId, Labels},
     locations::Locations,
+    recording::Keep,
     report::{Location, Oddity, Report},
     source,
 };
@@ -92,6 +94,7 @@ pub struct Trace {
     pub(super) threads: Vec<u64>,
     pub(super) report: Report,
     pub(super) locations: Locations,
+    pub(super) labels: Labels,
 }
 
 impl Trace {
@@ -127,7 +130,7 @@ impl Trace {
     /// assert!(matches!(Trace::read(&b""[..]), Err(LogError::Empty)));
     /// ```
     pub fn read(reader: impl Read) -> Result<Self, LogError> {
-        source::read(reader, None)
+        source::read(reader, None, Keep::Operations).map(|recording| recording.trace)
     }
 
     /// Reads the events of one device from a log of several: its place in a
@@ -146,7 +149,7 @@ impl Trace {
     /// assert!(matches!(trace, Err(LogError::NoSuchDevice { device: 1 })));
     /// ```
     pub fn read_device(reader: impl Read, device: u32) -> Result<Self, LogError> {
-        source::read(reader, Some(device))
+        source::read(reader, Some(device), Keep::Operations).map(|recording| recording.trace)
     }
 
     /// How many blocks are allocated in all.
@@ -201,6 +204,38 @@ impl Trace {
     #[must_use]
     pub fn threads(&self) -> &[u64] {
         &self.threads
+    }
+
+    /// The labels: what in the recorded program asked for memory. A [`LabelId`] is an index into
+    /// it.
+    ///
+    /// A snapshot's label is the frame that says the most of an allocation's stack, `file:line
+    /// function`: the innermost of Python outside of PyTorch and of the standard library. Behind
+    /// it, or alone, is what the program noted itself (`user_metadata`). A CSV log has none.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert!(trace.labels().is_empty());
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
+    #[must_use]
+    pub fn labels(&self) -> &[Arc<str>] {
+        self.labels.texts()
+    }
+
+    /// The label of operation number `index`: of an allocation or a failure, if the log says whose
+    /// it is.
+    ///
+    /// ```
+    /// let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0x2\nfree,0xa0,1000,0\n";
+    /// let trace = pool_mock::Trace::read(log.as_bytes())?;
+    /// assert_eq!(trace.label(0), None);
+    /// # Ok::<(), pool_mock::LogError>(())
+    /// ```
+    #[must_use]
+    pub fn label(&self, index: usize) -> Option<LabelId> {
+        self.labels.get(index)
     }
 
     /// How many frees named a pointer whose allocation the file does not hold.

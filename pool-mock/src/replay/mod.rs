@@ -18,6 +18,8 @@
 //! detector is the judge, or [`Work`] of another kind on any device; [`Cost`] says what the pool
 //! asked of the device.
 //!
+//! [`observe`] and [`Pooled::observe`] tell an [`Observer`] of each call, and where each block lies.
+//!
 //! What is counted, wherever a replay is reported:
 //!
 //! - *operations*: the allocations and frees of the program. Requests that failed when they were
@@ -54,6 +56,7 @@
 mod capacity;
 mod cost;
 mod lockstep;
+mod observe;
 mod perturb;
 mod pipeline;
 mod placer;
@@ -72,6 +75,7 @@ mod turns;
 pub use capacity::{is_sufficient, roomy_capacity, smallest_capacity, smallest_that_serves};
 pub use cost::Cost;
 pub use lockstep::Lockstep;
+pub use observe::{Observer, Sight, observe};
 pub use pipeline::Pipeline;
 pub use placer::{Extent, Locate, Placer};
 pub use plan::Plan;

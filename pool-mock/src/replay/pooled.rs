@@ -34,16 +34,16 @@ use crate::device::{Access, Owner, SimDevice, SimError, SimStream};
 /// ```
 #[derive(Debug)]
 pub struct Pooled<'a, D: Device = SimDevice, W: Work<D> = Queued> {
-    pool: &'a Pool<D>,
+    pub(super) pool: &'a Pool<D>,
     program: &'a Program,
     streams: Vec<(StreamId, D::Stream)>,
-    slots: Vec<Option<Live<W>>>,
+    pub(super) slots: Vec<Option<Live<W>>>,
 }
 
 /// A live block.
 #[derive(Debug)]
-struct Live<W> {
-    handle: Handle,
+pub(super) struct Live<W> {
+    pub(super) handle: Handle,
     /// The stream it was allocated on.
     home: u32,
     work: W,

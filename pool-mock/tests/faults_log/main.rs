@@ -1,7 +1,9 @@
 //! Faults that readers of recorded logs have had elsewhere, by their numbers, and
 //! properties that hold for any input.
 
+mod convert;
 mod helpers;
+mod labels;
 mod large;
 mod memory;
 mod order;
@@ -9,6 +11,7 @@ mod pickle;
 mod properties;
 mod rows;
 mod snapshot;
+mod viewers;
 
 #[global_allocator]
 static MEMORY: memory::Counting = memory::Counting;

@@ -3,7 +3,7 @@
 use pool_mock::{
     Action, Operation, StreamId, ThreadId, Trace,
     log::{
-        Oddity,
+        Format, Oddity, convert,
         rmm::{self, Reader, Row, Writer},
     },
 };
@@ -14,8 +14,8 @@ use crate::{
     pickle::{self, STYLES, Style, event, snapshot},
 };
 
-/// Reads `bytes` as they are and gzipped: nothing panics, what can be read is in order,
-/// and both are the same.
+/// Reads `bytes` as they are and gzipped, and converts them: nothing panics, what can be read
+/// is in order, both are the same, and what is written can be read.
 fn read_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
     let plain = Trace::read(bytes);
     let zipped = Trace::read(&gzip(bytes)[..]);
@@ -24,6 +24,12 @@ fn read_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
         // Gzip in gzip is not undone twice.
         if !bytes.starts_with(&[0x1f, 0x8b]) {
             prop_assert_eq!(&trace.operations, &zipped.expect("the same log").operations);
+        }
+    }
+    for format in [Format::Rmm, Format::Snapshot] {
+        let mut written = vec![];
+        if convert(bytes, &mut written, format).is_ok() {
+            prop_assert!(plain.is_ok() && Trace::read(&written[..]).is_ok());
         }
     }
     Ok(())

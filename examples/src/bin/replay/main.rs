@@ -7,11 +7,13 @@ mod advice_row;
 mod advice_table;
 mod advise;
 mod bare;
+mod convert;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod job;
 mod machine;
 mod options;
+mod picture;
 mod plan;
 mod plan_table;
 mod pool;
@@ -33,6 +35,7 @@ use std::{
 use pool_mock::{Trace, replay::Script};
 
 use self::{
+    convert::Target,
     job::Job,
     machine::Machine,
     options::{DeviceChoice, Options},
@@ -43,7 +46,9 @@ use self::{
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let ran = if options.plan {
+    let ran = if let Some(target) = &options.convert {
+        convert(&options, target)
+    } else if options.plan {
         plan(&options)
     } else if options.advise {
         advise(&options)
@@ -96,6 +101,12 @@ fn run(options: &Options) -> io::Result<bool> {
                         progress.suspend(|| writeln!(out, "{}", row.json()))?;
                     }
                     rows.push(row);
+                    let drawn =
+                        options.picture(path, Some(*placement)).map(|out| job.picture(&out));
+                    if let Some(Err(error)) = drawn {
+                        all_well = false;
+                        complain(&progress, path, &*error);
+                    }
                 }
                 Err(error) => {
                     all_well = false;
@@ -109,6 +120,26 @@ fn run(options: &Options) -> io::Result<bool> {
     if !options.json && !rows.is_empty() {
         writeln!(out, "{}", table::of(&rows))?;
     }
+    Ok(all_well)
+}
+
+/// Writes the trace in another format; false if it is damaged or cannot be written.
+fn convert(options: &Options, target: &Target) -> io::Result<bool> {
+    let progress = Progress::new(0);
+    let mut all_well = true;
+    for path in &options.traces() {
+        match convert::run(path, target, &progress) {
+            Ok(report) => {
+                let text = if options.json { report.json() } else { report.text() };
+                progress.suspend(|| writeln!(io::stdout(), "{text}"))?;
+            }
+            Err(error) => {
+                all_well = false;
+                complain(&progress, path, &error);
+            }
+        }
+    }
+    progress.finish();
     Ok(all_well)
 }
 
@@ -180,6 +211,9 @@ fn run_on_pools(machine: &impl Machine, options: &Options) -> io::Result<bool> {
     let mut rows = Vec::new();
     let all_well = on_pools(options, |job, progress, out| {
         let row = job.run(machine, options, progress)?;
+        if let Some(out) = options.picture(Path::new(&job.path), None) {
+            job.picture(machine, options, &out)?;
+        }
         if options.json {
             progress.suspend(|| writeln!(out, "{}", row.json()))?;
         }

@@ -1,6 +1,10 @@
 //! The command line.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use bytesize::ByteSize;
 use clap::{
@@ -10,6 +14,12 @@ use clap::{
 use pool_core::Placement;
 use pool_core::policy::{Handles, Pages, Preallocation, Settings};
 use pool_mock::device::Pacing;
+
+use crate::{
+    convert::{FormatChoice, Target},
+    picture::name_of,
+    row,
+};
 
 /// The trace that the repository carries.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/multi_stream.csv.gz");
@@ -106,6 +116,24 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["many", "capacity", "placement"])]
     pub(crate) plan: bool,
 
+    /// Write the trace to a file as the other kind of log, and say what is lost, instead of replaying
+    ///
+    /// The name says which kind: .csv is RMM's log, .pickle a snapshot that PyTorch's viewers
+    /// (`torch.cuda._memory_viz` and the page `memory_viz`) read; with .gz behind it, it is gzipped. To the same kind
+    /// nothing is lost: RMM's older logs become its newest form, snapshots of any pickle protocol
+    /// one that the viewers take.
+    #[arg(long = "convert", value_name = "OUT")]
+    #[arg(conflicts_with_all = ["many", "capacity", "placement", "find_capacity", "plan", "granule"])]
+    out: Option<PathBuf>,
+
+    /// With --convert, the kind of log, whatever the name of the file
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "out")]
+    to: Option<FormatChoice>,
+
+    /// Where to write the trace, and as what: `--convert` and `--to`
+    #[arg(skip)]
+    pub(crate) convert: Option<Target>,
+
     /// With --plan, how many of a hundred requests depart from the trace: another size, one less, or
     /// one more
     #[arg(long, value_name = "PERCENT", default_value = "1,5,20", requires = "plan")]
@@ -167,6 +195,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "256", value_parser = granule)]
     granule: ByteSize,
 
+    /// Also write a report to look at: one HTML file, which opens in a browser and needs no network
+    ///
+    /// Of several traces or placements each has its own, whose name says which.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shared", "plan", "advise", "out"])]
+    pub(crate) html: Option<PathBuf>,
+
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -183,10 +217,21 @@ impl Options {
             arguments.push("--pool".into());
         }
         let matches = Self::command().get_matches_from(arguments);
-        let options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let mut options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let refuse = |message: &str| -> ! {
             Self::command().error(ErrorKind::ArgumentConflict, message).exit()
         };
+        if let Some(out) = &options.out {
+            options.convert = Target::new(out, options.to);
+            if options.convert.is_none() {
+                refuse(
+                    "--convert: a name that ends in .csv, .csv.gz, .pickle or .pickle.gz, or --to",
+                );
+            }
+            if options.traces.len() > 1 {
+                refuse("--convert: one trace at a time");
+            }
+        }
         if options.threads == ThreadsChoice::Recorded && !options.pool {
             refuse("--threads recorded: only with --pool");
         }
@@ -222,6 +267,23 @@ impl Options {
         } else {
             self.traces.clone()
         }
+    }
+
+    /// Where the report of a trace goes, if there is to be one.
+    pub(crate) fn picture(&self, trace: &Path, placement: Option<Placement>) -> Option<PathBuf> {
+        let html = self.html.as_ref()?;
+        let mut name = html.file_stem()?.to_owned();
+        if self.traces().len() + usize::from(self.pipeline) > 1 {
+            name.push(format!("-{}", name_of(trace)));
+        }
+        if let Some(placement) = placement.filter(|_| self.placement.placements().len() > 1) {
+            name.push(format!("-{}", row::name(placement)));
+        }
+        if let Some(ending) = html.extension() {
+            name.push(".");
+            name.push(ending);
+        }
+        Some(html.with_file_name(name))
     }
 
     /// How many copies of the program there are.

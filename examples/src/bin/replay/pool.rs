@@ -55,19 +55,23 @@ impl<'a> Subject<'a> {
 
     /// Makes it ready.
     pub(crate) fn read(self, options: &Options) -> Result<PoolJob, Box<dyn Error>> {
-        let (one, script, oddities) = match self {
+        let (one, script, trace) = match self {
             Self::Trace(path) => {
                 let trace = Trace::open(path)?;
                 let script = Script::new(&trace, options.granule_bytes());
-                (Program::of(&trace), Some(script), trace.report().to_string())
+                (Program::of(&trace), Some(script), Some(trace))
             }
-            Self::Pipeline => (Pipeline::default().program(), None, String::new()),
+            Self::Pipeline => (Pipeline::default().program(), None, None),
         };
         let all = match options.threads {
             ThreadsChoice::Copies(copies) => one.copies(copies).ok_or(JobError::TooManyBlocks)?,
             ThreadsChoice::Recorded => one.clone(),
         };
-        Ok(PoolJob { path: self.path().display().to_string(), one, all, script, oddities })
+        let oddities = trace.as_ref().map(|trace| trace.report().to_string()).unwrap_or_default();
+        // Only a report looks at it again.
+        let trace = trace.filter(|_| options.html.is_some());
+        let path = self.path().display().to_string();
+        Ok(PoolJob { path, one, all, script, trace, oddities })
     }
 }
 
@@ -81,6 +85,8 @@ pub(crate) struct PoolJob {
     pub(crate) all: Program,
     /// For the shared allocator, which has no streams.
     script: Option<Script>,
+    /// For a report.
+    pub(crate) trace: Option<Trace>,
     oddities: String,
 }
 
@@ -296,7 +302,7 @@ impl PoolJob {
 }
 
 /// A pool; with a limit of its own, one that reserves it at its start, unless it is in pages.
-fn pool<D: Device>(
+pub(crate) fn pool<D: Device>(
     device: D,
     options: &Options,
     limit_bytes: Option<u64>,

@@ -60,6 +60,12 @@ impl Columns {
         let last_is_ours = ours.iter().flatten().any(|column| column.index + 1 == count);
         Ok(Self { thread, time, action, pointer, size, stream, device, count, last_is_ours })
     }
+
+    /// How many columns there are that RMM no longer writes.
+    pub(super) fn others(&self) -> usize {
+        let known = 4 + usize::from(self.thread.is_some()) + usize::from(self.time.is_some());
+        self.count.saturating_sub(known)
+    }
 }
 
 /// The one column that has one of `names`, which are names of the same thing.

@@ -23,6 +23,8 @@ pub use reader::Reader;
 pub(super) use to_trace::read;
 pub use writer::Writer;
 
+use super::{Entry, Step};
+
 /// One row of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -56,4 +58,33 @@ pub enum Action {
     Failure,
     /// `Realloc`, in the oldest form only; the old pointer is not recorded.
     Reallocate,
+}
+
+/// The row of an entry, as far as a row can hold it.
+///
+/// ```
+/// use pool_mock::log::{Entry, Step, rmm::{Action, Row}};
+///
+/// let step = Step::Free { address: 0xa0, size_bytes: 8 };
+/// let row = Row::from(Entry { step, stream: 0, thread: 7, time_us: None, label: None });
+/// assert_eq!((row.action, row.pointer, row.thread), (Action::Free, 0xa0, 7));
+/// ```
+impl From<Entry<'_>> for Row {
+    fn from(entry: Entry<'_>) -> Self {
+        let (action, pointer, size_bytes) = match entry.step {
+            Step::Allocate { address, size_bytes } => (Action::Allocate, address, size_bytes),
+            Step::Free { address, size_bytes } => (Action::Free, address, size_bytes),
+            Step::Failure { size_bytes, .. } => (Action::Failure, 0, size_bytes),
+        };
+        Self {
+            line: 0,
+            thread: entry.thread,
+            time_us: entry.time_us,
+            action,
+            pointer,
+            size_bytes,
+            stream: entry.stream,
+            device: None,
+        }
+    }
 }

@@ -109,6 +109,11 @@ impl<R: Read> Reader<R> {
         self.unreadable_times
     }
 
+    /// How many columns there are that RMM no longer writes.
+    pub(in crate::log) fn other_columns(&self) -> usize {
+        self.columns.others()
+    }
+
     fn read(&mut self) -> Result<Option<Row>, LogError> {
         if !next_record(&mut self.csv, &mut self.record, self.rows)? {
             return Ok(None);

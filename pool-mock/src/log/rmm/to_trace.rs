@@ -6,18 +6,19 @@ use super::{Action, Reader, Row};
 use crate::log::{
     builder::{Builder, Event, Source},
     error::LogError,
+    recording::{Keep, Recording},
     report::{Location, Oddity},
     source::Bytes,
-    trace::Trace,
 };
 
 /// Reads a log into a trace of one device: `device`, or else that of the first row.
 pub(in crate::log) fn read(
     bytes: Bytes<impl Read>,
     device: Option<u32>,
-) -> Result<Trace, LogError> {
+    keep: Keep,
+) -> Result<Recording, LogError> {
     let mut rows = Reader::from_bytes(bytes)?;
-    let mut builder = Builder::new(Source::Rows);
+    let mut builder = Builder::new(Source::Rows, keep);
     let mut wanted = device;
     let mut found = false;
     let mut unreadable_times = 0;
@@ -42,6 +43,7 @@ pub(in crate::log) fn read(
 
 fn add(builder: &mut Builder, row: &Row) -> Result<(), LogError> {
     let event = Event {
+        label: None,
         place: row.line,
         time_us: row.time_us,
         thread: row.thread,

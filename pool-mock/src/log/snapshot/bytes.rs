@@ -30,6 +30,9 @@ impl From<LogError> for Fault {
     }
 }
 
+/// The most that is kept of a string.
+const MAX_TEXT_BYTES: u64 = 1024;
+
 pub(super) struct PickleBytes<R> {
     /// Most reads are of a byte or two, so they go to a buffer of our own, whatever is
     /// beneath.
@@ -138,6 +141,16 @@ impl<R: Read> PickleBytes<R> {
             *byte = self.u8()?;
         }
         Ok(Word::of(text))
+    }
+
+    /// The start of a string of `count` bytes, in `text`.
+    pub(super) fn text(&mut self, count: u64, text: &mut Vec<u8>) -> Result<(), Fault> {
+        text.clear();
+        let kept = count.min(MAX_TEXT_BYTES);
+        for _ in 0..kept {
+            text.push(self.u8()?);
+        }
+        self.skip(count - kept)
     }
 
     /// A whole number of `count` bytes, with a sign, lowest byte first; `None` if it is

@@ -1,13 +1,25 @@
 //! What a snapshot tells, made into a trace of one device.
 
-use super::{error::PickleError, record::Record, word::Word};
+use std::collections::HashMap;
+
+use super::{
+    error::PickleError,
+    frames::{FrameId, Frames},
+    record::Record,
+    word::Word,
+};
 use crate::log::{
-    Location, LogError, Oddity, Trace,
-    builder::{Builder, Event, Source},
+    Location, LogError, Oddity,
+    builder::{Builder, Event},
+    labels::LabelId,
+    recording::Recording,
 };
 
 pub(super) struct History {
     builder: Builder,
+    pub(super) frames: Frames,
+    /// The labels that frames and notes have become.
+    labels: HashMap<(FrameId, u32), Option<LabelId>>,
     /// The device asked for.
     wanted: Option<u32>,
     /// The device whose events make the trace.
@@ -29,13 +41,17 @@ struct LiveBlock {
     stream: u64,
     address: u64,
     size_bytes: u64,
+    frame: FrameId,
+    note: u32,
     offset: u64,
 }
 
 impl History {
-    pub(super) fn new(device: Option<u32>) -> Self {
+    pub(super) fn new(builder: Builder, device: Option<u32>) -> Self {
         Self {
-            builder: Builder::new(Source::Snapshot),
+            builder,
+            frames: Frames::new(),
+            labels: HashMap::new(),
             wanted: device,
             device,
             devices: 0,
@@ -93,6 +109,8 @@ impl History {
             stream: 0,
             address: record.address.need().map_err(fail)?,
             size_bytes,
+            frame: record.frame,
+            note: record.note,
             offset: record.offset,
         });
         Ok(())
@@ -107,10 +125,11 @@ impl History {
             (block.device, block.stream) = (device, stream);
         }
         self.placed = self.live.len();
+        self.builder.left_out().segments += 1;
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Trace, LogError> {
+    pub(super) fn finish(mut self) -> Result<Recording, LogError> {
         if let Some(device) = self.wanted
             && device >= self.devices
             && !self.live.iter().any(|block| block.device == device)
@@ -119,8 +138,12 @@ impl History {
         }
         // With no history at all, the segments still tell what is live.
         let device = self.device.or_else(|| self.live.iter().map(|block| block.device).min());
-        for block in self.live.iter().filter(|block| Some(block.device) == device) {
+        for block in core::mem::take(&mut self.live) {
+            if Some(block.device) != device {
+                continue;
+            }
             let event = Event {
+                label: self.label(block.frame, block.note),
                 place: self.place,
                 time_us: None,
                 thread: 0,
@@ -141,14 +164,24 @@ impl History {
             Word::Alloc | Word::FreeRequested | Word::FreeCompleted => {
                 record.address.need().map_err(fail)?
             }
-            Word::OutOfMemory => 0,
-            Word::Upkeep => return Ok(()),
+            Word::OutOfMemory => record.device_free.lenient().unwrap_or(0),
+            Word::Upkeep => {
+                self.builder.left_out().segment_events += 1;
+                return Ok(());
+            }
             _ => {
                 self.builder.note(Oddity::UnknownEvent, Location::Event(self.place));
                 return Ok(());
             }
         };
+        // A free's stack is that of the free, which says nothing about who holds the memory.
+        let label = match action {
+            Word::Alloc | Word::OutOfMemory => self.label(record.frame, record.note),
+            _ => None,
+        };
+        let fail = |source| self.error(record, source);
         let event = Event {
+            label,
             place: self.place,
             time_us: record.time.lenient(),
             thread: 0,
@@ -166,6 +199,7 @@ impl History {
 
     /// A free that is complete was requested before; if not, it counts as requested now.
     fn complete(&mut self, event: &Event) -> Result<(), LogError> {
+        self.builder.left_out().completions += 1;
         let location = Location::Event(event.place);
         if self.builder.is_live(event.pointer) {
             self.builder.note(Oddity::UnrequestedCompletion, location);
@@ -177,6 +211,12 @@ impl History {
             self.builder.freed_before(event.pointer);
         }
         Ok(())
+    }
+
+    /// The label that a frame and a note make.
+    fn label(&mut self, frame: FrameId, note: u32) -> Option<LabelId> {
+        let Self { frames, builder, labels, .. } = self;
+        *labels.entry((frame, note)).or_insert_with(|| builder.label(&frames.label(frame, note)?))
     }
 
     fn error(&self, record: &Record, source: PickleError) -> LogError {

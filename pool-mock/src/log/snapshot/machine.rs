@@ -9,6 +9,7 @@ use std::io::Read;
 use super::{
     bytes::{Fault, PickleBytes},
     error::PickleError,
+    frames::{Frame, FrameId},
     history::History,
     memo::Memo,
     opcode as op,
@@ -17,13 +18,10 @@ use super::{
     value::{Kind, Role, Value},
     word::Word,
 };
-use crate::log::{
-    LogError, Progress,
-    source::{Bytes, read_error},
-};
+use crate::log::{LogError, Progress, source::read_error};
 
 /// Reads a pickle to its end.
-pub(super) fn run(bytes: Bytes<impl Read>, history: History) -> Result<History, LogError> {
+pub(super) fn run(bytes: impl Read, history: History) -> Result<History, LogError> {
     let mut machine = Machine {
         bytes: PickleBytes::new(bytes),
         at: 0,
@@ -32,6 +30,9 @@ pub(super) fn run(bytes: Bytes<impl Read>, history: History) -> Result<History, 
         segment: None,
         block: None,
         event: None,
+        frame: None,
+        frames: None,
+        text: Vec::new(),
         seen_segments: false,
         seen_devices: false,
         history,
@@ -42,8 +43,17 @@ pub(super) fn run(bytes: Bytes<impl Read>, history: History) -> Result<History, 
     }
 }
 
+/// A frame or a list of frames at a place of the stack that may still get more items.
+struct Open<T> {
+    place: usize,
+    /// Under which number it is remembered: picklers do that before it has any items.
+    memo: Option<u32>,
+    /// What is known of it so far.
+    found: T,
+}
+
 struct Machine<R> {
-    bytes: PickleBytes<Bytes<R>>,
+    bytes: PickleBytes<R>,
     /// Where the current opcode is.
     at: u64,
     stack: Stack,
@@ -52,6 +62,10 @@ struct Machine<R> {
     segment: Option<Record>,
     block: Option<Record>,
     event: Option<Record>,
+    // What is being read of a stack.
+    frame: Option<Open<Frame>>,
+    frames: Option<Open<FrameId>>,
+    text: Vec<u8>,
     seen_segments: bool,
     seen_devices: bool,
     history: History,
@@ -161,11 +175,11 @@ impl<R: Read> Machine<R> {
             }
             op::EMPTY_DICT => {
                 let kind = self.begin_dict()?;
-                self.push(Value::Dict(kind))
+                self.push_dict(kind)
             }
             op::EMPTY_LIST => {
                 let role = self.begin_list()?;
-                self.push(Value::List(role))
+                self.push_list(role)
             }
             op::SETITEM => {
                 let end = self.stack.len();
@@ -180,7 +194,7 @@ impl<R: Read> Machine<R> {
                 let mark = self.stack.pop_mark()?;
                 let items = self.stack.split_off(mark);
                 let kind = self.begin_dict()?;
-                self.push(Value::Dict(kind))?;
+                self.push_dict(kind)?;
                 let first = self.stack.len();
                 for item in items {
                     self.push(item)?;
@@ -230,7 +244,9 @@ impl<R: Read> Machine<R> {
         match opcode {
             op::MEMOIZE => {
                 let value = self.stack.top()?;
-                self.memo.push(value);
+                if let Some(index) = self.memo.push(value) {
+                    self.note_memo(index);
+                }
                 Ok(())
             }
             op::BINPUT => {
@@ -305,7 +321,7 @@ impl<R: Read> Machine<R> {
             Kind::Segment => self.history.segment(&record)?,
             Kind::Block => self.history.block(&record)?,
             Kind::Event(device) => self.history.event(device, &record)?,
-            Kind::Snapshot | Kind::Other => {}
+            Kind::Snapshot | Kind::Frame | Kind::Other => {}
         }
         Ok(())
     }
@@ -316,7 +332,7 @@ impl<R: Read> Machine<R> {
             Kind::Segment => Some(&mut self.segment),
             Kind::Block => Some(&mut self.block),
             Kind::Event(_) => Some(&mut self.event),
-            Kind::Snapshot | Kind::Other => None,
+            Kind::Snapshot | Kind::Frame | Kind::Other => None,
         }
     }
 
@@ -324,6 +340,7 @@ impl<R: Read> Machine<R> {
     fn set_items(&mut self, first: usize) -> Result<(), Fault> {
         let kind = match self.stack.target(first)? {
             Value::Dict(kind) => kind,
+            Value::Frame(_) => return self.set_frame(first),
             Value::Shared => return Err(not_a_snapshot("it changes a dict named before").into()),
             _ => return Err(not_a_snapshot("it sets items of something else than a dict").into()),
         };
@@ -363,6 +380,7 @@ impl<R: Read> Machine<R> {
     fn append(&mut self, first: usize) -> Result<(), Fault> {
         let role = match self.stack.target(first)? {
             Value::List(role) => role,
+            Value::Frames(_) => return self.append_frames(first),
             Value::Shared => return Err(not_a_snapshot("it changes a list named before").into()),
             _ => return Err(not_a_snapshot("it appends to something else than a list").into()),
         };
@@ -383,6 +401,60 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
+    /// Sets the pairs from `first` on in the frame beneath them.
+    fn set_frame(&mut self, first: usize) -> Result<(), Fault> {
+        let frames = &mut self.history.frames;
+        // One that was named before stays as it was.
+        let mut open = self.frame.as_mut().filter(|open| open.place + 1 == first);
+        let mut place = first;
+        while let Some(key) = self.stack.get(place) {
+            let value = self.stack.get(place + 1).ok_or(PickleError::MissingValue)?;
+            check_loose(value)?;
+            if let Some(Open { found, .. }) = open.as_deref_mut() {
+                match (key, value) {
+                    (Value::Word(Word::FileName), value) => found.file = frames.text_of(value),
+                    (Value::Word(Word::Name), value) => found.function = frames.text_of(value),
+                    (Value::Word(Word::Line), Value::Int(line)) => {
+                        found.line = u32::try_from(line).unwrap_or(0);
+                    }
+                    _ => check_loose(key)?,
+                }
+            }
+            place += 2;
+        }
+        if let Some(Open { place, memo, found }) = open {
+            let value = Value::Frame(frames.number(*found));
+            self.stack.replace(*place, value);
+            if let Some(index) = memo {
+                self.memo.put(*index, value);
+            }
+        }
+        self.stack.truncate(first);
+        Ok(())
+    }
+
+    /// Appends the values from `first` on to the list of frames beneath them.
+    fn append_frames(&mut self, first: usize) -> Result<(), Fault> {
+        let mut open = self.frames.as_mut().filter(|open| open.place + 1 == first);
+        let mut place = first;
+        while let Some(item) = self.stack.get(place) {
+            check_loose(item)?;
+            if let (Some(Open { found, .. }), Value::Frame(frame)) = (open.as_deref_mut(), item) {
+                *found = self.history.frames.better(*found, frame);
+            }
+            place += 1;
+        }
+        if let Some(Open { place, memo, found }) = open {
+            let value = Value::Frames(*found);
+            self.stack.replace(*place, value);
+            if let Some(index) = memo {
+                self.memo.put(*index, value);
+            }
+        }
+        self.stack.truncate(first);
+        Ok(())
+    }
+
     /// Makes one value of the last `count`.
     fn wrap(&mut self, count: usize) -> Result<(), Fault> {
         let first = self.stack.len().checked_sub(count).ok_or(PickleError::MissingValue)?;
@@ -398,7 +470,19 @@ impl<R: Read> Machine<R> {
     fn remember(&mut self, index: u32) -> Result<(), Fault> {
         let value = self.stack.top()?;
         self.memo.put(index, value);
+        self.note_memo(index);
         Ok(())
+    }
+
+    /// Takes note that what is at the top is remembered under a number.
+    fn note_memo(&mut self, index: u32) {
+        let length = self.stack.len();
+        if let Some(open) = self.frame.as_mut().filter(|open| open.place + 1 == length) {
+            open.memo = Some(index);
+        }
+        if let Some(open) = self.frames.as_mut().filter(|open| open.place + 1 == length) {
+            open.memo = Some(index);
+        }
     }
 
     fn recall(&mut self, index: u32) -> Result<(), Fault> {
@@ -407,8 +491,44 @@ impl<R: Read> Machine<R> {
     }
 
     fn push_word(&mut self, count: u64) -> Result<(), Fault> {
+        if self.stack.is_text_here() {
+            return self.push_text(count);
+        }
         let word = self.bytes.word(count)?;
         self.push(Value::Word(word))
+    }
+
+    fn push_text(&mut self, count: u64) -> Result<(), Fault> {
+        self.bytes.text(count, &mut self.text)?;
+        // It may be named again where it is a key or an action.
+        let value = match Word::of(&self.text) {
+            Word::Other => {
+                let text = String::from_utf8_lossy(&self.text);
+                Value::Text(self.history.frames.text(&text))
+            }
+            word => Value::Word(word),
+        };
+        self.push(value)
+    }
+
+    fn push_dict(&mut self, kind: Kind) -> Result<(), Fault> {
+        if kind != Kind::Frame {
+            return self.push(Value::Dict(kind));
+        }
+        self.push(Value::Frame(FrameId::default()))?;
+        let place = self.stack.len() - 1;
+        self.frame = Some(Open { place, memo: None, found: Frame::default() });
+        Ok(())
+    }
+
+    fn push_list(&mut self, role: Role) -> Result<(), Fault> {
+        if role != Role::Frames {
+            return self.push(Value::List(role));
+        }
+        self.push(Value::Frames(FrameId::default()))?;
+        let place = self.stack.len() - 1;
+        self.frames = Some(Open { place, memo: None, found: FrameId::default() });
+        Ok(())
     }
 
     fn push_skipped(&mut self, count: u64) -> Result<(), Fault> {
@@ -421,6 +541,14 @@ impl<R: Read> Machine<R> {
     }
 
     fn push(&mut self, value: Value) -> Result<(), Fault> {
+        // What was here is gone from the stack, and with it from what can get more items.
+        let length = self.stack.len();
+        if self.frame.as_ref().is_some_and(|open| open.place >= length) {
+            self.frame = None;
+        }
+        if self.frames.as_ref().is_some_and(|open| open.place >= length) {
+            self.frames = None;
+        }
         self.stack.push(value)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{value::Value, word::Word};
+use super::{frames::FrameId, value::Value, word::Word};
 
 /// Values by number, four bytes each as long as the numbers count up, as every pickler's
 /// do; a number out of turn costs more, but never more than the opcode that gave it.
@@ -15,26 +15,39 @@ pub(super) struct Memo {
     numbers: Vec<u64>,
 }
 
-// A slot: a word by its number, a number by its place in `numbers`, or one of these.
+// A slot: one of these, or what kind of value it is and which.
 const SHARED: u32 = u32::MAX;
 const OPAQUE: u32 = u32::MAX - 1;
-const NUMBERS: u32 = 1 << 16;
+const KIND_SHIFT: u32 = 29;
+const WORD: u32 = 0;
+/// By its place in `numbers`.
+const NUMBER: u32 = 1;
+const TEXT: u32 = 2;
+const FRAME: u32 = 3;
+const FRAMES: u32 = 4;
+
+fn slot(kind: u32, which: u32) -> u32 {
+    if which >> KIND_SHIFT == 0 { kind << KIND_SHIFT | which } else { OPAQUE }
+}
 
 impl Memo {
-    /// Remembers a value under the next number.
-    pub(super) fn push(&mut self, value: Value) {
+    /// Remembers a value under the next number, and gives that.
+    pub(super) fn push(&mut self, value: Value) -> Option<u32> {
         let count = self.in_turn.len() + self.out_of_turn.len();
         // Past u32 no opcode can ask for it.
-        if let Ok(index) = u32::try_from(count) {
-            self.put(index, value);
-        }
+        let index = u32::try_from(count).ok()?;
+        self.put(index, value);
+        Some(index)
     }
 
     /// Remembers a value under a number.
     pub(super) fn put(&mut self, index: u32, value: Value) {
         let slot = match value {
-            Value::Word(word) => u32::from(word as u8),
+            Value::Word(word) => slot(WORD, u32::from(word as u8)),
             Value::Int(number) => self.number_slot(number),
+            Value::Text(text) => slot(TEXT, text),
+            Value::Frame(FrameId(frame)) => slot(FRAME, frame),
+            Value::Frames(FrameId(best)) => slot(FRAMES, best),
             Value::Dict(_) | Value::List(_) | Value::Shared => SHARED,
             Value::Opaque | Value::Done(_) => OPAQUE,
         };
@@ -53,26 +66,27 @@ impl Memo {
     /// The value remembered under a number.
     pub(super) fn get(&self, index: u32) -> Option<Value> {
         let slot = *self.in_turn.get(index as usize).or_else(|| self.out_of_turn.get(&index))?;
-        Some(match slot {
-            SHARED => Value::Shared,
-            OPAQUE => Value::Opaque,
-            0..NUMBERS => Word::from_number(slot).map_or(Value::Opaque, Value::Word),
-            _ => {
-                let number = self.numbers.get((slot - NUMBERS) as usize);
+        let which = slot & ((1 << KIND_SHIFT) - 1);
+        Some(match (slot, slot >> KIND_SHIFT) {
+            (SHARED, _) => Value::Shared,
+            (_, WORD) => Word::from_number(which).map_or(Value::Opaque, Value::Word),
+            (_, NUMBER) => {
+                let number = self.numbers.get(which as usize);
                 number.map_or(Value::Opaque, |number| Value::Int(*number))
             }
+            (_, TEXT) => Value::Text(which),
+            (_, FRAME) => Value::Frame(FrameId(which)),
+            (_, FRAMES) => Value::Frames(FrameId(which)),
+            _ => Value::Opaque,
         })
     }
 
     fn number_slot(&mut self, number: u64) -> u32 {
-        let slot = u32::try_from(self.numbers.len()).ok().and_then(|n| n.checked_add(NUMBERS));
-        match slot {
-            Some(slot) if slot < OPAQUE => {
-                self.numbers.push(number);
-                slot
-            }
-            _ => OPAQUE,
+        let slot = u32::try_from(self.numbers.len()).map_or(OPAQUE, |place| slot(NUMBER, place));
+        if slot != OPAQUE {
+            self.numbers.push(number);
         }
+        slot
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is kept of a dict: an event, a block or a segment.
 
-use super::{error::PickleError, value::Value, word::Word};
+use super::{error::PickleError, frames::FrameId, value::Value, word::Word};
 
 /// The values of a dict that matter.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,12 @@ pub(super) struct Record {
     pub(super) stream: Number,
     pub(super) time: Number,
     pub(super) device: Number,
+    /// How much of the device was free, with a failure.
+    pub(super) device_free: Number,
+    /// The frame that says the most of where it was.
+    pub(super) frame: FrameId,
+    /// The program's own note, a text.
+    pub(super) note: u32,
 }
 
 impl Record {
@@ -28,6 +34,9 @@ impl Record {
             stream: Number::new("stream"),
             time: Number::new("time_us"),
             device: Number::new("device"),
+            device_free: Number::new("device_free"),
+            frame: FrameId::default(),
+            note: 0,
         }
     }
 
@@ -43,6 +52,17 @@ impl Record {
             Word::Stream => self.stream.set(value),
             Word::Time => self.time.set(value),
             Word::Device => self.device.set(value),
+            Word::DeviceFree => self.device_free.set(value),
+            Word::Frames => {
+                if let Value::Frames(frame) = value {
+                    self.frame = frame;
+                }
+            }
+            Word::UserMetadata => {
+                if let Value::Text(text) = value {
+                    self.note = text;
+                }
+            }
             _ => {}
         }
     }

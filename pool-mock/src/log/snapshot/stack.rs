@@ -82,6 +82,13 @@ impl Stack {
         self.values.get(place).copied()
     }
 
+    /// Puts another value in the place of one.
+    pub(super) fn replace(&mut self, place: usize, value: Value) {
+        if let Some(old) = self.values.get_mut(place) {
+            *old = value;
+        }
+    }
+
     pub(super) fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
     }
@@ -120,6 +127,7 @@ impl Stack {
             Some(Role::Segments) => Kind::Segment,
             Some(Role::Blocks) => Kind::Block,
             Some(Role::Events(device)) => Kind::Event(device),
+            Some(Role::Frames) => Kind::Frame,
             _ => Kind::Other,
         }
     }
@@ -130,6 +138,8 @@ impl Stack {
             (Some(Value::Word(Word::DeviceTraces)), Some(Kind::Snapshot)) => Role::Devices,
             (Some(Value::Word(Word::Segments)), Some(Kind::Snapshot)) => Role::Segments,
             (Some(Value::Word(Word::Blocks)), Some(Kind::Segment)) => Role::Blocks,
+            // Of whatever: the stack of a segment is often that of an event as well.
+            (Some(Value::Word(Word::Frames)), Some(_)) => Role::Frames,
             _ if self.list_here(|role| role == Role::Devices).is_some() => {
                 // Those beside it are complete as well, but not yet appended.
                 let beside = self.values.iter().skip(self.floor());
@@ -145,18 +155,21 @@ impl Stack {
 
     /// The list, of a wanted role, whose next item begins here.
     fn list_here(&self, wanted: fn(Role) -> bool) -> Option<Role> {
-        let role = |value| match value {
-            Some(Value::List(role)) if wanted(role) => Some(role),
-            _ => None,
-        };
+        let role = |value: Option<Value>| value?.role().filter(|role| wanted(*role));
         // A list at the top takes single items; one under the mark takes many.
         let top = self.top_here();
         role(top).or_else(|| match top {
-            None | Some(Value::Dict(_) | Value::List(_) | Value::Done(_) | Value::Shared) => {
-                role(self.under_mark())
-            }
+            None
+            | Some(
+                Value::Dict(_)
+                | Value::List(_)
+                | Value::Frame(_)
+                | Value::Frames(_)
+                | Value::Done(_)
+                | Value::Shared,
+            ) => role(self.under_mark()),
             // The value of a key, or a part of something.
-            Some(Value::Int(_) | Value::Word(_) | Value::Opaque) => None,
+            Some(Value::Int(_) | Value::Word(_) | Value::Text(_) | Value::Opaque) => None,
         })
     }
 
@@ -164,12 +177,20 @@ impl Stack {
     fn dict_here(&self) -> Option<Kind> {
         let key = self.values.len().checked_sub(1)?;
         let is_key = (key.checked_sub(self.floor())?).is_multiple_of(2);
-        match self.under_mark() {
-            Some(Value::Dict(kind)) if is_key => Some(kind),
-            _ => match self.values.get(key.checked_sub(1)?)? {
-                Value::Dict(kind) => Some(*kind),
-                _ => None,
-            },
+        match self.under_mark().and_then(Value::kind) {
+            Some(kind) if is_key => Some(kind),
+            _ => self.values.get(key.checked_sub(1)?)?.kind(),
+        }
+    }
+
+    /// Whether a string that begins here is one to keep.
+    pub(super) fn is_text_here(&self) -> bool {
+        match self.top_here() {
+            Some(Value::Word(Word::FileName | Word::Name)) => self.dict_here() == Some(Kind::Frame),
+            Some(Value::Word(Word::UserMetadata)) => {
+                matches!(self.dict_here(), Some(Kind::Event(_) | Kind::Block))
+            }
+            _ => false,
         }
     }
 }
@@ -183,10 +204,13 @@ pub(super) fn check_loose(value: Value) -> Result<(), PickleError> {
     match value {
         Value::Int(_)
         | Value::Word(_)
+        | Value::Text(_)
+        | Value::Frame(_)
+        | Value::Frames(_)
         | Value::Opaque
         | Value::Shared
-        | Value::Dict(Kind::Other)
-        | Value::List(Role::Other) => Ok(()),
+        | Value::Dict(Kind::Other | Kind::Frame)
+        | Value::List(Role::Other | Role::Frames) => Ok(()),
         Value::Dict(_) | Value::List(_) | Value::Done(_) => {
             Err(not_a_snapshot("its parts are not where they belong"))
         }

@@ -1,6 +1,6 @@
 //! What is kept of the values of a pickle.
 
-use super::word::Word;
+use super::{frames::FrameId, word::Word};
 
 /// A value on the stack: what of it can still matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,12 @@ pub(super) enum Value {
     Int(u64),
     /// A string.
     Word(Word),
+    /// A string that is kept, by its number: a file, a function, a note of the program.
+    Text(u32),
+    /// A stack frame, as far as it was read.
+    Frame(FrameId),
+    /// A list of stack frames, by the one that says the most of those that were read.
+    Frames(FrameId),
     Dict(Kind),
     List(Role),
     /// A container that was named before. Its contents are gone.
@@ -27,7 +33,28 @@ pub(super) enum Kind {
     Block,
     /// An event of this device.
     Event(u32),
+    Frame,
     Other,
+}
+
+impl Value {
+    /// What it is, if it is a dict.
+    pub(super) fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Dict(kind) => Some(kind),
+            Self::Frame(_) => Some(Kind::Frame),
+            _ => None,
+        }
+    }
+
+    /// What it holds, if it is a list.
+    pub(super) fn role(self) -> Option<Role> {
+        match self {
+            Self::List(role) => Some(role),
+            Self::Frames(_) => Some(Role::Frames),
+            _ => None,
+        }
+    }
 }
 
 /// What a list holds.
@@ -39,5 +66,6 @@ pub(super) enum Role {
     Devices,
     /// The events of this device.
     Events(u32),
+    Frames,
     Other,
 }

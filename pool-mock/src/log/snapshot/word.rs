@@ -23,6 +23,12 @@ pub(super) enum Word {
     /// An action that changes nothing for the program, such as `segment_alloc`.
     Upkeep,
     ActiveAllocated,
+    Frames,
+    FileName,
+    Name,
+    Line,
+    UserMetadata,
+    DeviceFree,
 }
 
 /// The longest string that means something.
@@ -30,7 +36,7 @@ pub(super) const MAX_BYTES: usize = 16;
 
 impl Word {
     /// All of them, by the number that `as u8` gives.
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 24] = [
         Self::Other,
         Self::Segments,
         Self::DeviceTraces,
@@ -49,6 +55,12 @@ impl Word {
         Self::OutOfMemory,
         Self::Upkeep,
         Self::ActiveAllocated,
+        Self::Frames,
+        Self::FileName,
+        Self::Name,
+        Self::Line,
+        Self::UserMetadata,
+        Self::DeviceFree,
     ];
 
     pub(super) fn of(text: &[u8]) -> Self {
@@ -71,6 +83,12 @@ impl Word {
             b"segment_alloc" | b"segment_free" | b"segment_map" | b"segment_unmap"
             | b"snapshot" => Self::Upkeep,
             b"active_allocated" => Self::ActiveAllocated,
+            b"frames" => Self::Frames,
+            b"filename" => Self::FileName,
+            b"name" => Self::Name,
+            b"line" => Self::Line,
+            b"user_metadata" => Self::UserMetadata,
+            b"device_free" => Self::DeviceFree,
             _ => Self::Other,
         }
     }
