@@ -154,7 +154,7 @@ impl Builder {
         match self.take(event.pointer) {
             Some(Pointer::Live(index)) => self.free_block(event, index),
             Some(Pointer::LiveEmpty) => Ok(()),
-            None if self.source == Source::Snapshot && event.size_bytes != 0 => {
+            None if self.may_be_of_before(event) => {
                 self.note_at(Oddity::UnknownFree, event);
                 self.note_at(Oddity::LiveAtStart, event);
                 let stream = StreamId(self.streams.number(event.stream));
@@ -201,6 +201,7 @@ impl Builder {
             Some(Pointer::Freed) => self.note(Oddity::Contradiction, location),
             Some(Pointer::Live(_) | Pointer::LiveEmpty) => {}
             None if event.size_bytes == 0 => self.note(Oddity::ZeroSize, location),
+            None if event.pointer == 0 => self.note(Oddity::NullAllocation, location),
             None => {
                 self.note(Oddity::LiveAtStart, location);
                 let stream = StreamId(self.streams.number(event.stream));
@@ -298,6 +299,11 @@ impl Builder {
         self.push_operation(event, free)?;
         self.details.exchange(index as usize, last);
         Ok(())
+    }
+
+    /// Whether an unknown pointer can be of a block that was live before the recording.
+    fn may_be_of_before(&self, event: &Event) -> bool {
+        self.source == Source::Snapshot && event.size_bytes != 0 && event.pointer != 0
     }
 
     fn free_block(&mut self, event: &Event, index: u32) -> Result<(), LogError> {

@@ -49,7 +49,7 @@ pub struct Conversion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// To a snapshot: who called, of so many threads.
+    /// To a snapshot: which of so many threads called.
     Threads(usize),
     /// To a CSV log: the dates; times of day stay, in UTC.
     Dates,
@@ -122,8 +122,7 @@ impl fmt::Display for Loss {
 /// CSV log, which have no date, become those of 1 January 1970. Of several devices it takes the
 /// first with any event, as [`Trace::read`] does.
 ///
-/// Memory: constant from CSV to CSV, four bytes a remembered value from snapshot to snapshot, else
-/// some hundred bytes an event at most.
+/// Memory: constant from CSV to CSV, else some hundred bytes an event at most.
 ///
 /// # Errors
 ///

@@ -43,7 +43,8 @@ pub enum Oddity {
     SizeMismatch,
     /// An allocation of zero bytes: it holds no memory and makes no operation.
     ZeroSize,
-    /// An allocation of some bytes that gave the null pointer: taken as a failure.
+    /// An allocation of some bytes that gave the null pointer: taken as a failure. A block there
+    /// that a snapshot's segments show is passed over.
     NullAllocation,
     /// A reallocation (the oldest CSV form): taken as a free and an allocation.
     Reallocation,

@@ -50,6 +50,31 @@ fn rows(log: impl std::io::Read) -> Vec<Row> {
     Reader::new(log).expect("a log").map(|row| row.expect("a row")).collect()
 }
 
+/// Checks that RMM's own parser takes every line: it knows one header, three actions, pointers in
+/// lower-case hexadecimal or `(nil)`, sizes in decimal, and times with six digits behind a dot.
+fn check_rows(log: &[u8]) {
+    let rows = str::from_utf8(log).unwrap().strip_prefix(HEADER).expect("the newest header");
+    let is = |text: &str, digits: &str| {
+        !text.is_empty() && text.bytes().all(|byte| digits.as_bytes().contains(&byte))
+    };
+    let (decimal, hexadecimal) = ("0123456789", "0123456789abcdef");
+    let is_address = |text: &str| text.strip_prefix("0x").is_some_and(|text| is(text, hexadecimal));
+    assert!(rows.is_empty() || rows.ends_with('\n'));
+    for row in rows.lines() {
+        let [thread, time, action, pointer, size, stream] =
+            row.split(',').collect::<Vec<_>>().try_into().expect("six columns");
+        assert!(is(thread, decimal) && is(size, decimal), "{row}");
+        let shape: String =
+            time.chars().map(|char| if char.is_ascii_digit() { '9' } else { char }).collect();
+        assert_eq!(shape, "99:99:99.999999", "{row}");
+        match action {
+            "allocate" | "free" => assert!(is_address(pointer), "{row}"),
+            _ => assert_eq!((action, pointer), ("allocate failure", "(nil)"), "{row}"),
+        }
+        assert!(stream == "0" || is_address(stream), "{row}");
+    }
+}
+
 #[test]
 fn every_log_of_the_repository_comes_back_as_it_was_but_for_its_threads() {
     for name in CSV {
@@ -70,6 +95,7 @@ fn every_log_of_the_repository_comes_back_as_it_was_but_for_its_threads() {
         let freed = original.iter().filter(|row| row.action == rmm::Action::Free).count();
         assert_eq!(completions, Some(freed as u64), "what the snapshot says more than the log");
 
+        check_rows(&back);
         let back = rows(&back[..]);
         assert_eq!(back.len(), original.len());
         for (row, before) in back.iter().zip(original) {
@@ -417,6 +443,7 @@ proptest! {
         let bytes = pickle::write(&value(segments, vec![events.collect()]), protocol, style);
         let before = recording(&bytes);
         let (log, _) = to(Format::Rmm, &bytes);
+        check_rows(&log);
         let after = recording(&log);
         // In another order of streams: a log knows from the start which its first blocks are of.
         let actions = |recording: &Recording| -> Vec<_> {

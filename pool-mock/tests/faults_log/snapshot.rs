@@ -312,6 +312,17 @@ fn p098_a_snapshot_without_history_is_its_live_blocks() {
 }
 
 #[test]
+fn p098_nothing_lives_at_the_null_pointer() {
+    let segments = vec![segment(0, &[(0, 7, "active_allocated")])];
+    let value = snapshot(segments, vec![vec![event("free_requested", 0, 8, 0)]]);
+    let trace = read_pickle(&value, 4, Style::Python).unwrap();
+    assert_eq!((trace.live_at_start(), trace.blocks()), (0, 0));
+    assert_eq!(trace.operations.len(), 1);
+    assert_eq!(trace.operations[0].action, Action::UnknownFree);
+    assert_eq!(trace.unknown_frees(), 1);
+}
+
+#[test]
 fn p098_devices_are_kept_apart() {
     let events = |size_bytes| vec![event("alloc", 0x100, size_bytes, 0)];
     let value = snapshot(vec![], vec![vec![], events(1), events(2)]);
