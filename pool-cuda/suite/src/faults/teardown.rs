@@ -59,7 +59,7 @@ fn p076_what_waits_on_streams_goes_back_too(world: &World) {
         let (free, reserved) = (device.memory().unwrap().free_bytes, pool.stats().reserved_bytes);
         drop((one, other, pool));
         let after = device.memory().unwrap().free_bytes;
-        assert!(reserved >= MIB && after >= free + reserved, "{after} after {free} and {reserved}");
+        assert!(reserved > 0 && after >= free + reserved, "{after} after {free} and {reserved}");
     }
 }
 
