@@ -241,7 +241,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline(always)]
     pub fn hit_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() || !self.inner.knows(stream) {
-            return None;
+            return self.inner.hit_aside(&On::Stream(stream), size_bytes);
         }
         let block = self.inner.shared.hit_of_size(Owner(stream.space), size_bytes)?;
         Some(block.block(self.inner.shared.shape()))
@@ -263,7 +263,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline(always)]
     pub fn hit_clean(&self, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() {
-            return None;
+            return self.inner.hit_aside(&On::Nothing, size_bytes);
         }
         let block = self.inner.shared.hit_of_size(CLEAN, size_bytes)?;
         Some(block.block(self.inner.shared.shape()))
@@ -293,7 +293,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline]
     pub fn own_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() || !self.inner.knows(stream) {
-            return None;
+            return self.inner.hit_aside(&On::Stream(stream), size_bytes);
         }
         self.inner.shared.allocate_in(Owner(stream.space), &Request::new(size_bytes)).ok()
     }
@@ -430,8 +430,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[must_use]
     #[inline(always)]
     pub unsafe fn free_hit_on(&self, stream: StreamId, handle: Handle) -> bool {
-        self.inner.is_quiet_for_frees()
-            && self.inner.knows(stream)
+        if !self.inner.is_quiet_for_frees() {
+            return matches!(self.inner.free_aside(stream, handle), Ok(Some(_)));
+        }
+        self.inner.knows(stream)
             && !self.inner.notes.may_have(handle)
             && self.inner.shared.free_hit_alone(Owner(stream.space), handle).is_some()
     }
@@ -466,7 +468,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
             || !self.inner.knows(stream)
             || self.inner.notes.may_have(handle)
         {
-            return Ok(None);
+            return self.inner.free_aside(stream, handle);
         }
         let own = Owner(stream.space);
         let freed = match self.inner.shared.free_hit(own, handle) {
@@ -702,6 +704,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// What is no hit.
     #[inline(never)]
     pub(super) fn allocate_slowly(
+        &self,
+        on: &On<'_, D::Stream>,
+        request: &Request,
+        tag: Option<Tag>,
+        affinity: Option<&Affinity>,
+    ) -> Result<Block, PoolError<D::Error>> {
+        #[cfg(feature = "record")]
+        if self.is_recording() {
+            let is_plain = tag.is_none() && affinity.is_none();
+            if let Some(block) = is_plain.then(|| self.hit_recorded(on, request)).flatten() {
+                return Ok(block);
+            }
+            let result = self.allocate_with_help(on, request, tag, affinity);
+            self.note_served(on, request, &result);
+            return result;
+        }
+        self.allocate_with_help(on, request, tag, affinity)
+    }
+
+    /// The same, unless it is a hit.
+    fn allocate_with_help(
         &self,
         on: &On<'_, D::Stream>,
         request: &Request,

@@ -8,6 +8,7 @@ use super::books::Books;
 use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
+use super::notice::Notice;
 use super::pages::Amount;
 use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Device};
@@ -154,8 +155,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         arena: &Arena<D>,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
+        let began = self.stamp();
         let given_back = self.give_back(&arena.range, arena.size_bytes);
         let is_gone = matches!(given_back, Ok(true));
+        if is_gone {
+            // Before its place can be another's.
+            let &Arena { origin_bytes: offset_bytes, size_bytes, .. } = arena;
+            let cost = self.since(began);
+            self.notice(Notice::Released { offset_bytes, size_bytes, cost });
+        }
         self.with_books(|books| {
             if is_gone {
                 books.arenas.remove(arena.origin_bytes);

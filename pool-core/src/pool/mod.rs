@@ -22,6 +22,8 @@
 //! | `floor`, `release` | free memory that others on the device need |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
+//! | `notice` | what happened off the way of a hit, told to who listens |
+//! | `record` (feature `record`) | events, labels, figures |
 //! | `verify`, `end` | checks, and the pool's end |
 //!
 //! # Who may use memory, and when
@@ -79,12 +81,15 @@ mod migrate;
 mod models;
 mod movable;
 mod notes;
+mod notice;
 mod order;
 mod pages;
 mod parcel;
 mod plenty;
 pub mod policy;
 mod reclaim;
+#[cfg(feature = "record")]
+pub mod record;
 mod release;
 mod sabotage;
 mod shelves;
