@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use pool_core::policy::Deferred;
 use pool_mock::program::{
     Finding, HEADER_BYTES, Operation, Pace, Program, RECORD_BYTES, Release, Shape, Tally, Where,
-    check, check_threads, decode,
+    check, check_recorded, check_threads, check_threads_recorded, decode,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -58,6 +58,23 @@ fn one_thread_and_its_guests() {
     assert!(sum.guards > 150 && sum.migrations > 0, "{sum:?}");
     assert!(sum.steals > 5 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
     assert!(sum.rested > 500, "{sum:?}");
+}
+
+/// What a pool notes comes to what its books say: bytes by state, requests, labels and their peaks.
+#[test]
+fn one_thread_whose_pool_records() {
+    let sum = run(400, check_recorded);
+    assert!(sum.served > 1000 && sum.refused > 300 && sum.freed > 1000, "{sum:?}");
+    assert!(sum.migrations > 0 && sum.steals > 0 && sum.growths > 50, "{sum:?}");
+}
+
+#[test]
+fn threads_whose_pool_records() {
+    let sum = run(150, |program| {
+        let seed = program.operations.len() as u64 * 17 + u64::from(program.shape.streams);
+        check_threads_recorded(program, 3, seed)
+    });
+    assert!(sum.served > 300 && sum.freed > 300, "{sum:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::arenas::Location;
 use super::asker::Asker;
 use super::config::PoolConfig;
 use super::error::PoolError;
+use super::free::Waits;
 use super::inner::{CLEAN, Inner};
 use super::parcel::Needs;
 use super::policy::Affinity;
@@ -827,10 +828,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a block back that an asker was just given, as a free by that one: what it waited for
     /// nobody else has waited for.
     pub(super) fn refuse(&self, asker: &Asker<D>, handle: Handle) {
-        if self.free_behind(asker, handle, None).is_err()
-            && let Ok(block) = self.shared.set_aside(handle)
-        {
-            self.defer(block, Needs { all: true, ..Needs::nothing() });
+        let (block, asked) = (self.shared.block(handle), self.stamp());
+        let waits = self.free_behind(asker, handle, None).or_else(|_| {
+            let needs = Needs { all: true, ..Needs::nothing() };
+            self.shared.set_aside(handle).map(|block| {
+                self.defer(block, needs);
+                Waits::InParcel
+            })
+        });
+        if let (Ok(block), Ok(waits @ (Waits::InParcel | Waits::ForGraphs))) = (block, waits) {
+            // It was never given out; but it is not free either.
+            self.notice_free(&On::Nothing, &block, waits, asked);
         }
     }
 }

@@ -274,6 +274,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         match self.give_back(&range, size_bytes) {
             Ok(true) => Ok(false),
             refused => {
+                self.notice(Notice::Grown { offset_bytes: 0, size_bytes, cost });
                 self.with_books(|books| books.strays.push((range, size_bytes)));
                 refused
             }

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::arenas::{Arena, Claim};
 use super::books::Books;
@@ -118,6 +119,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         while let Some((range, size_bytes)) = self.with_books(|books| books.strays.pop()) {
             let given_back = self.give_back(&range, size_bytes);
             let is_gone = matches!(given_back, Ok(true));
+            if is_gone {
+                let cost = Duration::ZERO;
+                self.notice(Notice::Released { offset_bytes: 0, size_bytes, cost });
+            }
             if let Err(failed) = given_back {
                 keep(failure, failed);
             }

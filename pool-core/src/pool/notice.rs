@@ -143,6 +143,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.shared.put_back(block);
     }
 
+    /// Has a block that was moved be noted under the label that it had; the books may be open.
+    pub(super) fn hand_label_on(&self, old: Handle, new: Handle) {
+        #[cfg(feature = "record")]
+        if let Some(recorder) = self.recorder() {
+            recorder.hand_label_on(old, new);
+        }
+        let _ = (old, new);
+    }
+
     /// Tells of blocks that are free, once the books are closed.
     #[inline]
     pub(super) fn notice_reclaimed(&self, reclaimed: Reclaims) {

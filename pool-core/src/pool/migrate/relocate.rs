@@ -103,6 +103,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return (Outcome::Failed, note);
             }
             books.stains.remove(step.target);
+            self.hand_label_on(old, block.handle());
             step.is_done = true;
             let epoch = books.sources.epoch(step.home);
             if let Some(entry) = books.movables.get_mut(step.movable) {

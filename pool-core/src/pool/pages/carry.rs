@@ -387,8 +387,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let bytes = page_bytes.checked_mul(count.into())?;
         self.reserve(bytes, Wanted::exactly(bytes, Kind::Step))?;
         self.counters.creations.add_shared(1);
+        let began = self.stamp();
         match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
             Ok(Some(pages)) => {
+                let (offset_bytes, size_bytes, cost) = (0, bytes, self.since(began));
+                self.notice(Notice::Grown { offset_bytes, size_bytes, cost });
                 self.with_books(|books| {
                     let paging = books.paging.iter_mut();
                     paging.for_each(|paging| paging.in_hand += u64::from(count));

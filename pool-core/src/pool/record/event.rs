@@ -54,7 +54,8 @@ pub enum What {
     Reclaimed,
     /// Memory of one stream went to another, behind a fence.
     Stolen,
-    /// The pool took memory from the device: an arena, or more of one.
+    /// The pool took memory from the device: an arena, or more of one; or handles of pages, which have no
+    /// place before they are [committed](What::Committed).
     Grown {
         /// How long that took.
         cost: Duration,

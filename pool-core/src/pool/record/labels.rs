@@ -152,6 +152,20 @@ impl<T: Threads> Labels<T> {
         label
     }
 
+    /// A block is known by another handle.
+    pub(super) fn hand_on(&self, old: Handle, new: Handle) {
+        let Some((label, size_bytes)) = self.shard(old).lock().remove(&old.to_raw()) else {
+            return;
+        };
+        let mut blocks = self.shard(new).lock();
+        if blocks.try_reserve(1).is_ok() {
+            blocks.insert(new.to_raw(), (label, size_bytes));
+        } else {
+            drop(blocks);
+            self.uncharge(label, size_bytes);
+        }
+    }
+
     fn uncharge(&self, label: u32, size_bytes: u64) {
         self.count.fetch_add(1_u64.wrapping_neg(), Ordering::Relaxed);
         self.each(label, |account| {

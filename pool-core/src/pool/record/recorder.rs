@@ -10,7 +10,7 @@ use super::labels::Labels;
 use super::reuse::Frees;
 use super::tallies::{COUNTERS, Sums, count_request, count_reuse};
 use super::{Events, RecordConfig, Since};
-use crate::range::Block;
+use crate::range::{Block, Handle};
 use crate::sync::{Counter, Lock};
 use crate::threads::{Journal, NoTable, SharedAllocator, Threads, Writer};
 
@@ -195,6 +195,11 @@ impl<T: Threads> Recorder<T> {
     pub(super) fn pause(&self) {
         self.frees.clear();
         self.labels.forget_blocks();
+    }
+
+    /// A block is known by another handle.
+    pub(in crate::pool) fn hand_label_on(&self, old: Handle, new: Handle) {
+        self.labels.hand_on(old, new);
     }
 
     pub(super) fn growth_time(&self) -> Duration {
