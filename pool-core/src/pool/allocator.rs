@@ -828,7 +828,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a block back that an asker was just given, as a free by that one: what it waited for
     /// nobody else has waited for.
     pub(super) fn refuse(&self, asker: &Asker<D>, handle: Handle) {
-        let (block, asked) = (self.shared.block(handle), self.stamp());
+        let (block, since) = (self.shared.block(handle), self.stamp());
         let waits = self.free_behind(asker, handle, None).or_else(|_| {
             let needs = Needs { all: true, ..Needs::nothing() };
             self.shared.set_aside(handle).map(|block| {
@@ -838,7 +838,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         });
         if let (Ok(block), Ok(waits @ (Waits::InParcel | Waits::ForGraphs))) = (block, waits) {
             // It was never given out; but it is not free either.
-            self.notice_free(&On::Nothing, &block, waits, asked);
+            self.notice_free(&On::Nothing, &block, waits, since);
         }
     }
 }

@@ -39,11 +39,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(block);
         }
         let block = self.shared.block(handle)?;
-        let asked = self.stamp();
+        let since = self.stamp();
         let asker = self.resolve(on)?;
         let note = self.notes.copy(handle);
         let waits = self.free_behind(&asker, handle, note.as_ref())?;
-        self.notice_free(on, &block, waits, asked);
+        self.notice_free(on, &block, waits, since);
         // Of several threads that free one block, only one comes here.
         self.notes.take(handle);
         if let Some(tag) = note.and_then(|note| note.tag) {

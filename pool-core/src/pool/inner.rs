@@ -10,9 +10,8 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
+use super::notice::Listener;
 use super::policy::{CoolDown, Preallocation, Reuse, Settings};
-#[cfg(feature = "record")]
-use super::record::Recorder;
 use super::shelves::Shelves;
 use super::stats::Counters;
 use super::stream::{StreamId, Tag};
@@ -20,8 +19,6 @@ use super::tags::Tags;
 use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::range::{Placement, RangeConfig, Shape, Spans, Tolerance};
-#[cfg(feature = "record")]
-use crate::sync::Once;
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number, is_left};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
@@ -76,8 +73,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) counters: Counters,
     /// As the pool was made.
     pub(super) settings: Settings,
-    #[cfg(feature = "record")]
-    pub(super) recorder: Once<Recorder<T>>,
+    /// Who is told what happens, once there is somebody.
+    pub(super) recorder: Listener<T>,
 }
 
 /// A call of the device that failed, for now.
@@ -175,8 +172,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books: Lock::new(books),
             counters: Counters::default(),
             settings,
-            #[cfg(feature = "record")]
-            recorder: Once::new(),
+            recorder: Listener::<T>::default(),
         };
         inner.set_cooling(settings.reclaim.cool_down);
         let least_bytes = most.unwrap_or(UNKNOWN_SPACE_BYTES).min(space_bytes / 2);

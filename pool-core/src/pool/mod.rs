@@ -7,6 +7,7 @@
 //! | `upkeep`, `keeper` | what is done now and then, and a thread that does it |
 //! | `advice` | what a run tells the next one, and what is kept for it |
 //! | `plenty` | whether memory is short, so that it lies together |
+//! | `shortage` | why there is no memory, and which setting would help |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `cool` | blocks that rest, also from their own stream |
@@ -93,6 +94,7 @@ pub mod record;
 mod release;
 mod sabotage;
 mod shelves;
+mod shortage;
 mod sources;
 mod stains;
 mod stats;
@@ -111,7 +113,7 @@ pub use ahead::Warmed;
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};
-pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
+pub use error::{Cause, DeviceError, PoolError};
 pub use giveback::Trimmed;
 #[cfg(feature = "std")]
 pub use keeper::Keeper;
@@ -119,6 +121,7 @@ pub use movable::{Movable, MovableGuard};
 pub use policy::{Affinity, Deferred, Lifetime};
 #[cfg(pool_sabotage)]
 pub(crate) use sabotage::NAMES as SWITCHES;
+pub use shortage::{Remedy, Shortage};
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

@@ -42,6 +42,12 @@ pub(super) enum Notice {
     CallFailed(Call),
 }
 
+/// The recorder, once there is one.
+#[cfg(feature = "record")]
+pub(super) type Listener<T> = crate::sync::Once<super::record::Recorder<T>>;
+#[cfg(not(feature = "record"))]
+pub(super) type Listener<T> = core::marker::PhantomData<fn() -> T>;
+
 /// A time by the recorder's clock, in nanoseconds, while the pool records.
 pub(super) type Stamp = Option<u64>;
 
@@ -55,7 +61,7 @@ impl Reclaims {
     pub(super) fn note(&mut self, block: &Aside) {
         #[cfg(feature = "record")]
         self.0.push((block.offset_bytes, block.size_bytes));
-        let _ = block;
+        let _ = (self, block);
     }
 }
 
@@ -65,8 +71,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn stamp(&self) -> Stamp {
         #[cfg(feature = "record")]
         if self.is_recording() {
-            return self.recorder().map(|recorder| recorder.now());
+            return self.recorder().map(super::record::Recorder::now);
         }
+        let _ = self;
         None
     }
 
@@ -86,7 +93,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if self.is_recording() {
             self.note(notice);
         }
-        let _ = notice;
+        let _ = (self, notice);
     }
 
     /// Tells of a free that was asked for at a time.
@@ -102,19 +109,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(asked) = asked {
             self.note_free(on, block, waits != Waits::Nowhere, asked);
         }
-        let _ = (on, block, waits, asked);
+        let _ = (self, on, block, waits, asked);
     }
 
     /// A hit of a pool that is not quiet, because it records.
     #[inline]
     pub(super) fn hit_aside(&self, on: &On<'_, D::Stream>, size_bytes: u64) -> Option<Block> {
         #[cfg(feature = "record")]
-        return self.hit_recorded(on, &Request::new(size_bytes));
+        let found = self.hit_recorded(on, &Request::new(size_bytes));
         #[cfg(not(feature = "record"))]
-        {
-            let _ = (on, size_bytes);
-            None
-        }
+        let found = None;
+        let _ = (self, on, size_bytes);
+        found
     }
 
     /// The same of a free.
@@ -125,12 +131,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         handle: Handle,
     ) -> Result<Option<Block>, HandleError> {
         #[cfg(feature = "record")]
-        return self.free_recorded(&On::Stream(stream), handle);
+        let freed = self.free_recorded(&On::Stream(stream), handle);
         #[cfg(not(feature = "record"))]
-        {
-            let _ = (stream, handle);
-            Ok(None)
-        }
+        let freed = Ok(None);
+        let _ = (self, stream, handle);
+        freed
     }
 
     /// Puts a block back that waited, while the books are open.
@@ -149,7 +154,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(recorder) = self.recorder() {
             recorder.hand_label_on(old, new);
         }
-        let _ = (old, new);
+        let _ = (self, old, new);
     }
 
     /// Tells of blocks that are free, once the books are closed.
@@ -157,11 +162,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn notice_reclaimed(&self, reclaimed: Reclaims) {
         #[cfg(feature = "record")]
         if let Some(recorder) = self.recorder().filter(|_| self.is_recording()) {
-            for (offset_bytes, size_bytes) in reclaimed.0 {
-                recorder.note(&self.shared, What::Reclaimed, offset_bytes, size_bytes, 0);
+            for (offset_bytes, size_bytes) in &reclaimed.0 {
+                recorder.note(&self.shared, What::Reclaimed, *offset_bytes, *size_bytes, 0);
             }
         }
-        let _ = reclaimed;
+        let _ = (self, reclaimed);
     }
 }
 

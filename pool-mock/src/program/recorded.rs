@@ -1,9 +1,9 @@
 //! What a pool says that it did, against its books: everything is computed anew from the events.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use pool_core::record::{Clock, Event, LabelId, RecordConfig, Since, What};
 use pool_core::{Pool, PoolStats};
@@ -111,7 +111,7 @@ impl Recorded {
                     Fault::differs(
                         "time of a reuse",
                         nanoseconds(after),
-                        nanoseconds(time - freed),
+                        nanoseconds(time.saturating_sub(freed)),
                     )?;
                 }
                 self.each_label(pool, label, |held| {

@@ -40,10 +40,12 @@ pub(super) struct Labels<T: Threads> {
     /// By number; that of zero is not used.
     accounts: Box<[Account]>,
     /// Labels and bytes of live blocks, by the bits of their handles.
-    blocks: Box<[Padded<T::Lock<HashMap<u64, (u32, u64)>>>]>,
+    blocks: Box<[Padded<T::Lock<Blocks>>]>,
     /// How many blocks are there.
     count: AtomicU64,
 }
+
+type Blocks = HashMap<u64, (u32, u64)>;
 
 #[derive(Default)]
 struct Names {
@@ -107,7 +109,7 @@ impl<T: Threads> Labels<T> {
         self.names.lock().paths.get((label.0 as usize).checked_sub(1)?).cloned()
     }
 
-    fn shard(&self, handle: Handle) -> &T::Lock<HashMap<u64, (u32, u64)>> {
+    fn shard(&self, handle: Handle) -> &T::Lock<Blocks> {
         let mixed = handle.to_raw().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.blocks[(mixed >> 60) as usize % SHARDS]
     }
