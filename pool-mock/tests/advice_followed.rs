@@ -18,7 +18,7 @@ fn program(name: &str) -> Program {
 }
 
 /// How far a program came: all of it, or up to a call that was refused, and why.
-fn play(program: &Program, settings: Settings) -> Result<(), (usize, Shortage)> {
+fn play(program: &Program, settings: Settings) -> Result<(), Box<(usize, Shortage)>> {
     let device = SimDevice::new(SimConfig::new().memory_bytes(1 << 40).detector(false));
     let pool = Pool::new(device, settings.into()).expect("settings of a pool");
     let mut pooled = Pooled::new(&pool, program).expect("streams");
@@ -32,12 +32,10 @@ fn play(program: &Program, settings: Settings) -> Result<(), (usize, Shortage)> 
         let again = pool.allocate(size_bytes);
         let Err(PoolError::OutOfMemory { shortage, .. }) = again else {
             // A call that names no stream may be served where the stream's is not.
-            return Err((
-                place,
-                pool.explain(pool_core::On::Nothing, size_bytes).expect("a stream"),
-            ));
+            let shortage = pool.explain(pool_core::On::Nothing, size_bytes).expect("a stream");
+            return Err(Box::new((place, shortage)));
         };
-        return Err((place, *shortage));
+        return Err(Box::new((place, *shortage)));
     }
     Ok(())
 }
@@ -48,11 +46,12 @@ fn follow(name: &str, program: &Program, too_small: Settings, first: Remedy, wor
     let mut settings = too_small;
     let mut before = None;
     for round in 0..MOST_ROUNDS {
-        let Err((place, shortage)) = play(program, settings) else {
+        let Err(refused) = play(program, settings) else {
             assert!(round > 0, "{name}: nothing was refused");
             println!("{name}: runs to its end after {round} rounds");
             return;
         };
+        let (place, shortage) = *refused;
         let text = shortage.to_string();
         println!("{name}: call {place} is refused: {text}");
         if round == 0 {
@@ -138,7 +137,7 @@ fn a_space_of_offsets_that_is_too_small_is_made_larger() {
 fn what_is_advised_changes_one_setting() {
     let program = program("gnn_train");
     let had = limited(&program, 1120);
-    let Err((_, shortage)) = play(&program, had) else { panic!("too small") };
+    let (_, shortage) = *play(&program, had).expect_err("too small");
     let advised = shortage.advised(&had).expect("pages");
     assert_eq!(advised, Settings { pages: Some(Pages::default()), ..had });
     assert!(shortage.wanted_bytes % MIB == 0 && shortage.wanted_bytes > shortage.reserved_bytes);
