@@ -9,7 +9,13 @@
 //! To count instructions, run it under callgrind, built with the feature and without: `--hits` in place
 //! of a trace takes one block of 4 KiB and gives it back, so many thousand times.
 
-use std::{error::Error, path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    error::Error,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Instant,
+};
 
 use clap::Parser;
 use pool_core::{Pool, PoolConfig};
@@ -38,11 +44,18 @@ struct Options {
 fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("recorder: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
@@ -57,9 +70,9 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         (None, None) => return Err("name a trace, or --hits".into()),
     };
     let each = nanoseconds / u128::from(operations.max(1)).max(1);
-    println!("{operations} operations, {each} ns each");
-    show(&pool);
-    Ok(())
+    let mut out = io::stdout().lock();
+    writeln!(out, "{operations} operations, {each} ns each")?;
+    Ok(show(&pool, &mut out)?)
 }
 
 /// Operations, and the time that all of them took in nanoseconds.
@@ -99,19 +112,19 @@ fn start(_: &Pool<SimDevice>) -> Result<(), Box<dyn Error>> {
 }
 
 #[cfg(feature = "record")]
-fn show(pool: &Pool<SimDevice>) {
-    if pool.is_recording() {
-        let events = pool.events(&mut pool_core::record::Since::start());
-        print!("{}", pool.figures());
-        println!(
-            "{} events are kept, {} were overwritten; the last:",
-            events.all.len(),
-            events.lost
-        );
-        let last = events.all.len().saturating_sub(5);
-        events.all[last..].iter().for_each(|event| println!("  {event}"));
+fn show(pool: &Pool<SimDevice>, out: &mut impl Write) -> io::Result<()> {
+    if !pool.is_recording() {
+        return Ok(());
     }
+    let events = pool.events(&mut pool_core::record::Since::start());
+    write!(out, "{}", pool.figures())?;
+    let (kept, lost) = (events.all.len(), events.lost);
+    writeln!(out, "{kept} events are kept, {lost} were overwritten; the last:")?;
+    let last = &events.all[kept.saturating_sub(5)..];
+    last.iter().try_for_each(|event| writeln!(out, "  {event}"))
 }
 
 #[cfg(not(feature = "record"))]
-fn show(_: &Pool<SimDevice>) {}
+fn show(_: &Pool<SimDevice>, _: &mut impl Write) -> io::Result<()> {
+    Ok(())
+}
