@@ -319,11 +319,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let (result, garbage, reclaimed) = {
             let mut books = self.books.lock();
             let result = work(&mut books);
-            let reclaimed = core::mem::take(&mut books.reclaimed);
+            let reclaimed = books.reclaimed.take();
             (result, core::mem::take(&mut books.garbage), reclaimed)
         };
         drop(garbage);
-        self.notice_reclaimed(reclaimed);
+        if let Some(reclaimed) = reclaimed {
+            self.notice_reclaimed(reclaimed);
+        }
         result
     }
 

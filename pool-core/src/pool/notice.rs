@@ -65,6 +65,19 @@ impl Reclaims {
     }
 }
 
+impl Reclaims {
+    /// All of them, if there are any.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Self> {
+        #[cfg(feature = "record")]
+        if !self.0.is_empty() {
+            return Some(core::mem::take(self));
+        }
+        let _ = self;
+        None
+    }
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     /// The time, while the pool records.
     #[inline]

@@ -6,15 +6,16 @@
 //! One thread writes, without a lock and without a wait. Each cell has a turn: odd while an entry is
 //! written into it, even once it is whole, and of which entry it is. A reader looks at the turn, takes the
 //! words, and looks again: if the turn has changed the words may be of two entries, and the older
-//! one is lost. Who sees a word of a later entry sees also that its turn had begun, since words are
-//! published and received: a reader never takes a mixture for an entry. (A sequence lock, as in
-//! Linux; with the orders of Boehm's "Can seqlocks get along with programming language memory
-//! models?".)
+//! one is lost. A reader looks for entries that the count of those written speaks of, and so sees at
+//! least their words; and who sees a word of a later entry sees also that its turn had begun. Both as
+//! these stores are published and received, words and count, for which turns need no order of their
+//! own: a reader never takes a mixture for an entry. (A sequence lock, as in Linux; with the orders of
+//! Boehm's "Can seqlocks get along with programming language memory models?".)
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::sabotage::{JOURNAL_TURN, JOURNAL_WORD, UNCHECKED_TURN};
+use super::sabotage::{JOURNAL_END, JOURNAL_WORD, UNCHECKED_TURN};
 use super::tables::{NoTable, filled};
 use crate::sync::{AtomicU32, AtomicU64, Counter, Ordering};
 
@@ -81,8 +82,8 @@ impl<const N: usize> Journal<N> {
             // Who sees it sees the turn before it.
             word.store(value, JOURNAL_WORD.or_relaxed(Ordering::Release));
         }
-        cell.turn.store(whole(number), JOURNAL_TURN.or_relaxed(Ordering::Release));
-        self.written.store(number + 1, Ordering::Release);
+        cell.turn.store(whole(number), Ordering::Relaxed);
+        self.written.store(number + 1, JOURNAL_END.or_relaxed(Ordering::Release));
     }
 
     /// The entries from one on that there are still, in order, with how many of them are lost, and the
@@ -103,7 +104,7 @@ impl<const N: usize> Journal<N> {
     /// An entry, if no later one is in its cell.
     fn entry(&self, number: u64) -> Option<[u64; N]> {
         let cell = self.cell(number)?;
-        let is_there = || cell.turn.load(Ordering::Acquire) == whole(number);
+        let is_there = || cell.turn.load(Ordering::Relaxed) == whole(number);
         if !is_there() {
             return None;
         }

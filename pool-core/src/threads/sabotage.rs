@@ -80,8 +80,8 @@ switches! {
     JOURNAL_WORD = "relaxed_journal_word";
 
     #[cfg(feature = "record")]
-    /// A cell's turn is over before the words of its entry are there.
-    JOURNAL_TURN = "relaxed_journal_turn";
+    /// An entry counts as written before its words are there.
+    JOURNAL_END = "relaxed_journal_end";
 
     #[cfg(feature = "record")]
     /// A reader does not look again whether an entry is still there.
