@@ -63,18 +63,18 @@ fn one_thread_and_its_guests() {
 /// What a pool notes comes to what its books say: bytes by state, requests, labels and their peaks.
 #[test]
 fn one_thread_whose_pool_records() {
-    let sum = run(400, check_recorded);
-    assert!(sum.served > 1000 && sum.refused > 300 && sum.freed > 1000, "{sum:?}");
-    assert!(sum.migrations > 0 && sum.steals > 0 && sum.growths > 50, "{sum:?}");
+    let sum = run(250, check_recorded);
+    assert!(sum.served > 600 && sum.refused > 150 && sum.freed > 600, "{sum:?}");
+    assert!(sum.steals > 0 && sum.growths > 30, "{sum:?}");
 }
 
 #[test]
 fn threads_whose_pool_records() {
-    let sum = run(150, |program| {
+    let sum = run(100, |program| {
         let seed = program.operations.len() as u64 * 17 + u64::from(program.shape.streams);
         check_threads_recorded(program, 3, seed)
     });
-    assert!(sum.served > 300 && sum.freed > 300, "{sum:?}");
+    assert!(sum.served > 200 && sum.freed > 200, "{sum:?}");
 }
 
 #[test]

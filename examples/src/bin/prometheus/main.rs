@@ -11,7 +11,8 @@
 //! (growth, memory that goes back, failed calls) goes to subscribers of `tracing`, by the feature of that
 //! name.
 
-use std::{env, error::Error, path::Path, process::ExitCode};
+use core::error::Error;
+use std::{env, path::Path, process::ExitCode};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use pool_core::record::{Clock, RecordConfig, describe_metrics};
