@@ -9,8 +9,8 @@
 //! To count instructions, run it under callgrind, built with the feature and without: `--hits` in place
 //! of a trace takes one block of 4 KiB and gives it back, so many thousand times.
 
+use core::error::Error;
 use std::{
-    error::Error,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -120,8 +120,8 @@ fn show(pool: &Pool<SimDevice>, out: &mut impl Write) -> io::Result<()> {
     write!(out, "{}", pool.figures())?;
     let (kept, lost) = (events.all.len(), events.lost);
     writeln!(out, "{kept} events are kept, {lost} were overwritten; the last:")?;
-    let last = &events.all[kept.saturating_sub(5)..];
-    last.iter().try_for_each(|event| writeln!(out, "  {event}"))
+    let latest = &events.all[kept.saturating_sub(5)..];
+    latest.iter().try_for_each(|event| writeln!(out, "  {event}"))
 }
 
 #[cfg(not(feature = "record"))]
