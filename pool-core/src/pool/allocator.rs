@@ -751,6 +751,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             Err(error) => {
                 self.tags_credit(tag, request.size_bytes);
+                self.trace_refusal(request, &error);
                 return Err(error);
             }
         };

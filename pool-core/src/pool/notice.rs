@@ -6,15 +6,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::books::Books;
+use super::error::PoolError;
 use super::free::Waits;
 use super::inner::Inner;
 #[cfg(feature = "record")]
 use super::record::What;
 use super::stream::{On, StreamId};
 use crate::device::{Call, Device};
-#[cfg(feature = "record")]
-use crate::range::Request;
-use crate::range::{Block, Handle, HandleError};
+use crate::range::{Block, Handle, HandleError, Request};
 use crate::threads::{Aside, Threads};
 
 /// Something that happened. No lock is held when it is told.
@@ -149,6 +148,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let freed = Ok(None);
         let _ = (self, stream, handle);
         freed
+    }
+
+    /// Tells subscribers of a request that is refused for want of memory; the recorder knows by its result.
+    pub(super) fn trace_refusal(&self, request: &Request, error: &PoolError<D::Error>) {
+        #[cfg(feature = "tracing")]
+        if let PoolError::OutOfMemory { shortage, .. } = error {
+            let (live_bytes, reserved_bytes) = (shortage.live_bytes, shortage.reserved_bytes);
+            let (size_bytes, remedy) = (request.size_bytes, shortage.remedy);
+            tracing::warn!(
+                size_bytes,
+                live_bytes,
+                reserved_bytes,
+                ?remedy,
+                "a request was refused for want of memory"
+            );
+        }
+        let _ = (self, request, error);
     }
 
     /// Puts a block back that waited, while the books are open.
