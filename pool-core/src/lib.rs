@@ -34,6 +34,9 @@
 //!   Brings `SharedAllocator`, `Pool` and `Device` too.
 //! - `std`: a cache for every thread by itself, and a lock that yields to the operating system.
 //! - `serde`: policies and advice can be written and read, as one run hands them to the next.
+//! - `record`: what a pool did, as [events, labels and figures](record).
+//! - `metrics`: these figures for the facade of that name.
+//! - `tracing`: what happens off the way of a hit as events of that crate.
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
@@ -65,6 +68,8 @@ pub mod threads;
 
 #[cfg(feature = "alloc")]
 pub use device::Device;
+#[cfg(feature = "record")]
+pub use pool::record;
 #[cfg(feature = "alloc")]
 pub use pool::{
     Advice, Affinity, Cause, Deferred, DeviceError, Evidence, GraphId, Lifetime, Movable,

@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use pool_core::policy::Deferred;
 use pool_mock::program::{
     Finding, HEADER_BYTES, Operation, Pace, Program, RECORD_BYTES, Release, Shape, Tally, Where,
-    check, check_threads, decode,
+    check, check_recorded, check_threads, check_threads_recorded, decode,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -58,6 +58,23 @@ fn one_thread_and_its_guests() {
     assert!(sum.guards > 150 && sum.migrations > 0, "{sum:?}");
     assert!(sum.steals > 5 && sum.growths > 100 && sum.released_bytes > 1 << 20, "{sum:?}");
     assert!(sum.rested > 500, "{sum:?}");
+}
+
+/// What a pool notes comes to what its books say: bytes by state, requests, labels and their peaks.
+#[test]
+fn one_thread_whose_pool_records() {
+    let sum = run(250, check_recorded);
+    assert!(sum.served > 600 && sum.refused > 150 && sum.freed > 600, "{sum:?}");
+    assert!(sum.steals > 0 && sum.growths > 30, "{sum:?}");
+}
+
+#[test]
+fn threads_whose_pool_records() {
+    let sum = run(100, |program| {
+        let seed = program.operations.len() as u64 * 17 + u64::from(program.shape.streams);
+        check_threads_recorded(program, 3, seed)
+    });
+    assert!(sum.served > 200 && sum.freed > 200, "{sum:?}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return Ok(block);
         }
         if own != HUB
-            && self.is_quiet()
+            && self.is_calm()
             && let Ok(block) = self.shared.allocate_in(own, request)
         {
             return Ok(block);

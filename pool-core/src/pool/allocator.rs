@@ -6,6 +6,7 @@ use super::arenas::Location;
 use super::asker::Asker;
 use super::config::PoolConfig;
 use super::error::PoolError;
+use super::free::Waits;
 use super::inner::{CLEAN, Inner};
 use super::parcel::Needs;
 use super::policy::Affinity;
@@ -241,7 +242,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline(always)]
     pub fn hit_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() || !self.inner.knows(stream) {
-            return None;
+            return self.inner.hit_aside(&On::Stream(stream), size_bytes);
         }
         let block = self.inner.shared.hit_of_size(Owner(stream.space), size_bytes)?;
         Some(block.block(self.inner.shared.shape()))
@@ -263,7 +264,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline(always)]
     pub fn hit_clean(&self, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() {
-            return None;
+            return self.inner.hit_aside(&On::Nothing, size_bytes);
         }
         let block = self.inner.shared.hit_of_size(CLEAN, size_bytes)?;
         Some(block.block(self.inner.shared.shape()))
@@ -293,7 +294,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[inline]
     pub fn own_on(&self, stream: StreamId, size_bytes: u64) -> Option<Block> {
         if !self.inner.is_quiet() || !self.inner.knows(stream) {
-            return None;
+            return self.inner.hit_aside(&On::Stream(stream), size_bytes);
         }
         self.inner.shared.allocate_in(Owner(stream.space), &Request::new(size_bytes)).ok()
     }
@@ -430,8 +431,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
     #[must_use]
     #[inline(always)]
     pub unsafe fn free_hit_on(&self, stream: StreamId, handle: Handle) -> bool {
-        self.inner.is_quiet_for_frees()
-            && self.inner.knows(stream)
+        if !self.inner.is_quiet_for_frees() {
+            return matches!(self.inner.free_aside(stream, handle), Ok(Some(_)));
+        }
+        self.inner.knows(stream)
             && !self.inner.notes.may_have(handle)
             && self.inner.shared.free_hit_alone(Owner(stream.space), handle).is_some()
     }
@@ -466,7 +469,7 @@ impl<D: Device, T: Threads> Pool<D, T> {
             || !self.inner.knows(stream)
             || self.inner.notes.may_have(handle)
         {
-            return Ok(None);
+            return self.inner.free_aside(stream, handle);
         }
         let own = Owner(stream.space);
         let freed = match self.inner.shared.free_hit(own, handle) {
@@ -708,6 +711,27 @@ impl<D: Device, T: Threads> Inner<D, T> {
         tag: Option<Tag>,
         affinity: Option<&Affinity>,
     ) -> Result<Block, PoolError<D::Error>> {
+        #[cfg(feature = "record")]
+        if self.is_recording() {
+            let is_plain = tag.is_none() && affinity.is_none();
+            if let Some(block) = is_plain.then(|| self.hit_recorded(on, request)).flatten() {
+                return Ok(block);
+            }
+            let result = self.allocate_with_help(on, request, tag, affinity);
+            self.note_served(on, request, &result);
+            return result;
+        }
+        self.allocate_with_help(on, request, tag, affinity)
+    }
+
+    /// The same, unless it is a hit.
+    fn allocate_with_help(
+        &self,
+        on: &On<'_, D::Stream>,
+        request: &Request,
+        tag: Option<Tag>,
+        affinity: Option<&Affinity>,
+    ) -> Result<Block, PoolError<D::Error>> {
         self.check_request(request)?;
         let asker = self.resolve(on)?;
         if let Some(tag) = tag {
@@ -727,6 +751,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             Err(error) => {
                 self.tags_credit(tag, request.size_bytes);
+                self.trace_refusal(request, &error);
                 return Err(error);
             }
         };
@@ -804,10 +829,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Takes a block back that an asker was just given, as a free by that one: what it waited for
     /// nobody else has waited for.
     pub(super) fn refuse(&self, asker: &Asker<D>, handle: Handle) {
-        if self.free_behind(asker, handle, None).is_err()
-            && let Ok(block) = self.shared.set_aside(handle)
-        {
-            self.defer(block, Needs { all: true, ..Needs::nothing() });
+        let (block, since) = (self.shared.block(handle), self.stamp());
+        let waits = self.free_behind(asker, handle, None).or_else(|_| {
+            let needs = Needs { all: true, ..Needs::nothing() };
+            self.shared.set_aside(handle).map(|block| {
+                self.defer(block, needs);
+                Waits::InParcel
+            })
+        });
+        if let (Ok(block), Ok(waits @ (Waits::InParcel | Waits::ForGraphs))) = (block, waits) {
+            // It was never given out; but it is not free either.
+            self.notice_free(&On::Nothing, &block, waits, since);
         }
     }
 }

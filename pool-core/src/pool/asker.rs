@@ -91,7 +91,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// A known stream by its handle.
-    fn find(&self, handle: &D::Stream) -> Option<(u32, Option<Owner>)> {
+    pub(super) fn find(&self, handle: &D::Stream) -> Option<(u32, Option<Owner>)> {
         let key = self.device.stream_key(handle);
         self.with_books(|books| {
             let number = *books.keys.get(&key)?;

@@ -15,6 +15,7 @@ use super::fence::{Shared, add_fence};
 use super::floor::Pauses;
 use super::migrate::Usual;
 use super::movable::Movables;
+use super::notice::Reclaims;
 use super::pages::Paging;
 use super::parcel::{Needs, Parcel};
 use super::plenty::Plenty;
@@ -175,6 +176,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) graphs: HashMap<GraphId, Graph<D>>,
     /// Fences that nobody needs any more, to be dropped when the lock is open.
     pub(crate) garbage: Vec<Shared<D>>,
+    /// Blocks that waited and are free, to be noted when the lock is open.
+    pub(crate) reclaimed: Reclaims,
 }
 
 impl<D: Device> Books<D> {
@@ -230,6 +233,7 @@ impl<D: Device> Books<D> {
             polled: 0,
             graphs: HashMap::new(),
             garbage: Vec::new(),
+            reclaimed: Reclaims::default(),
         }
     }
 

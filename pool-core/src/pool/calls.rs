@@ -7,6 +7,7 @@ use super::books::Books;
 use super::error::DeviceError;
 use super::fence::{Behind, Fence, Shared};
 use super::inner::{Failed, Inner};
+use super::notice::Notice;
 use super::sabotage::{QUERIES_IN_CAPTURE, RECORDS_IN_CAPTURE};
 use crate::device::{Call, Capabilities, Device, Failure, Severity};
 use crate::threads::Threads;
@@ -27,6 +28,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             {
                 self.poison();
             }
+            self.notice(Notice::CallFailed(call));
             DeviceError { call, failure }
         })
     }

@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::budget::{Account, Tenancy};
-use super::error::Shortage;
 use super::policy::{Deferred, Growth, Pages, Preallocation, Reclaim, Reuse, Settings};
+use super::shortage::Shortage;
 use crate::threads::Threads;
 
 /// What is asked of the program when nothing else helps: true if it freed something.

@@ -46,7 +46,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for parcel in hands {
                 books.resting_bytes -= parcel.size_bytes;
                 self.counters.note_reclaim(parcel.since, now);
-                parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
+                parcel.blocks.into_iter().for_each(|block| self.put_back(books, block));
             }
         });
     }

@@ -2,119 +2,15 @@
 //!
 //! Every error leaves the pool as it was, but for memory that was reclaimed on the way.
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use thiserror::Error;
 
-use super::budget::TenantStats;
 use super::movable::Movable;
+use super::shortage::Shortage;
 use super::stream::{GraphId, StreamId, Tag};
 use crate::device::{Call, Failure};
 use crate::range::{AllocError, ConfigError, HandleError};
-
-/// What is where when a request is refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Shortage {
-    /// The size asked for.
-    pub size_bytes: u64,
-    /// The alignment asked for.
-    pub align_bytes: u64,
-    /// Held by the program.
-    pub live_bytes: u64,
-    /// In caches of threads.
-    pub cached_bytes: u64,
-    /// Free in arenas, for whichever stream.
-    pub free_bytes: u64,
-    /// Freed by the program, and waiting for work of the device or for a graph.
-    pub deferred_bytes: u64,
-    /// Free bytes that other streams' work is queued before, and those deferred for them.
-    pub by_stream: Vec<(StreamId, u64)>,
-    /// The largest request that would be served now, for whichever stream.
-    pub largest_free_bytes: u64,
-    /// Taken from the device.
-    pub reserved_bytes: u64,
-    /// The most that may be taken.
-    pub limit_bytes: Option<u64>,
-    /// How the pool stands in its [budget](crate::budget::Budget), if it shares one.
-    pub tenancy: Option<TenantStats>,
-    /// Captures that are under way: while they last nothing is waited for or given back.
-    pub captures: Vec<GraphId>,
-    /// What would have helped.
-    pub remedy: Remedy,
-}
-
-/// What would have served a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Remedy {
-    /// To free some of what is live.
-    #[default]
-    FreeMemory,
-    /// To end the capture first: memory waits that could then be waited for.
-    EndCapture,
-    /// A higher limit.
-    RaiseLimit,
-    /// A larger space of offsets ([`PoolConfig::address_bytes`](super::PoolConfig::address_bytes)).
-    MoreAddresses,
-    /// Less fragmentation: there are enough free bytes, but not in one piece.
-    Defragment,
-    /// A higher [quota](crate::budget::Share::quota_bytes) of the budget.
-    RaiseQuota,
-    /// A higher [guarantee](crate::budget::Share::guaranteed_bytes), or a larger budget: what there is
-    /// of it others have, or claim.
-    RaiseGuarantee,
-    /// To ask again: the pool is guaranteed so much, and others have borrowed it. They give it back
-    /// when their blocks in it are freed, and are kept from borrowing until then.
-    AwaitBorrowers,
-}
-
-impl fmt::Display for Shortage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.size_bytes)?;
-        if self.align_bytes > 1 {
-            write!(f, " aligned to {}", self.align_bytes)?;
-        }
-        write!(
-            f,
-            ": {} reserved, of which {} live, {} free (the largest block has {}), {} in caches, {} \
-             deferred",
-            self.reserved_bytes,
-            self.live_bytes,
-            self.free_bytes,
-            self.largest_free_bytes,
-            self.cached_bytes,
-            self.deferred_bytes,
-        )?;
-        for (stream, bytes) in &self.by_stream {
-            write!(f, "; {bytes} on {stream}")?;
-        }
-        for graph in &self.captures {
-            write!(f, "; capture of {graph} is under way")?;
-        }
-        if let Some(tenancy) = &self.tenancy {
-            write!(f, "; {tenancy}")?;
-        }
-        match (self.remedy, self.limit_bytes) {
-            (Remedy::FreeMemory, _) => f.write_str("; free some of what is live"),
-            (Remedy::EndCapture, _) => f.write_str("; end the capture first"),
-            (Remedy::RaiseLimit, Some(limit)) => write!(f, "; raise the limit of {limit}"),
-            (Remedy::RaiseLimit, None) => f.write_str("; raise the limit"),
-            (Remedy::MoreAddresses, _) => {
-                f.write_str("; set a larger space of offsets (address_bytes)")
-            }
-            (Remedy::Defragment, _) => f.write_str("; enough is free, but not in one piece"),
-            (Remedy::RaiseQuota, _) => f.write_str("; raise the quota of the budget"),
-            (Remedy::RaiseGuarantee, _) => {
-                f.write_str("; raise what is guaranteed, or the budget: others have the rest")
-            }
-            (Remedy::AwaitBorrowers, _) => f.write_str(
-                "; it is guaranteed, and others that borrowed it have live blocks there: ask again",
-            ),
-        }
-    }
-}
 
 /// A call of the device that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -8,6 +8,7 @@ use super::budget::Taken;
 use super::error::PoolError;
 use super::grow::Wanted;
 use super::inner::{Failed, Inner, keep};
+use super::notice::Notice;
 use crate::device::{Call, Capabilities, Device};
 use crate::range::Stretch;
 use crate::threads::{HUB, Owner, Threads};
@@ -189,6 +190,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// Makes an arena longer by what was claimed and set aside for it.
     fn extend(&self, arena: &Arena<D>, more_bytes: u64) -> Result<bool, Failed<D>> {
         self.counters.extensions.add_shared(1);
+        let began = self.stamp();
         let to_bytes = arena.size_bytes + more_bytes;
         let extended = self.call_growing(Call::Extend, |device| {
             device.extend(&arena.range, arena.size_bytes, to_bytes)
@@ -198,6 +200,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.with_books(|books| books.arenas.replace(arena.claimed(Claim::Nothing)));
             return extended.map(|_| false);
         }
+        self.notice(Notice::Grown {
+            offset_bytes: arena.origin_bytes + arena.size_bytes,
+            size_bytes: more_bytes,
+            cost: self.since(began),
+        });
         let address = self.device.address(&arena.range).unwrap_or(0);
         Ok(self.with_books(|books| {
             books.note_taken();
@@ -237,6 +244,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         kind: Kind,
     ) -> Result<bool, Failed<D>> {
         self.counters.allocations.add_shared(1);
+        let began = self.stamp();
         let range = match self.call_growing(Call::Allocate, |device| device.allocate(size_bytes)) {
             Ok(Some(range)) => Arc::new(range),
             Ok(None) => {
@@ -248,6 +256,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return Err(failed);
             }
         };
+        let cost = self.since(began);
         let address = self.device.address(&range).unwrap_or(0);
         let entered = self.with_books(|books| {
             books.note_taken();
@@ -256,14 +265,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let stretch = stretch_of(shape, origin_bytes, size_bytes)?;
             let (range, claim) = (range.clone(), Claim::Nothing);
             let arena = Arena { range, size_bytes, origin_bytes, stretch, kind, claim };
-            self.enter_arena(books, arena, address, space).then_some(())
+            self.enter_arena(books, arena, address, space).then_some(origin_bytes)
         });
-        if entered.is_some() {
+        if let Some(offset_bytes) = entered {
+            self.notice(Notice::Grown { offset_bytes, size_bytes, cost });
             return Ok(true);
         }
         match self.give_back(&range, size_bytes) {
             Ok(true) => Ok(false),
             refused => {
+                self.notice(Notice::Grown { offset_bytes: 0, size_bytes, cost });
                 self.with_books(|books| books.strays.push((range, size_bytes)));
                 refused
             }

@@ -15,6 +15,17 @@ use crate::device::Device;
 use crate::range::{Block, Handle};
 use crate::threads::{HUB, NotFreed, Owner, Threads};
 
+/// Where a freed block waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// It is free, for whom it can serve already.
+    Nowhere,
+    /// In a parcel.
+    InParcel,
+    /// With graphs, until these are released.
+    ForGraphs,
+}
+
 impl<D: Device, T: Threads> Inner<D, T> {
     #[inline(never)]
     pub(super) fn free_slowly(
@@ -23,16 +34,22 @@ impl<D: Device, T: Threads> Inner<D, T> {
         handle: Handle,
     ) -> Result<Block, PoolError<D::Error>> {
         check_not_left()?;
+        #[cfg(feature = "record")]
+        if let Some(block) = self.free_recorded(on, handle)? {
+            return Ok(block);
+        }
         let block = self.shared.block(handle)?;
+        let since = self.stamp();
         let asker = self.resolve(on)?;
         let note = self.notes.copy(handle);
         let waits = self.free_behind(&asker, handle, note.as_ref())?;
+        self.notice_free(on, &block, waits, since);
         // Of several threads that free one block, only one comes here.
         self.notes.take(handle);
         if let Some(tag) = note.and_then(|note| note.tag) {
             self.tags.credit(tag, block.size_bytes());
         }
-        if waits && self.is_over_bound() {
+        if waits == Waits::InParcel && self.is_over_bound() {
             self.counters.kept.drains.add_shared(1);
             if matches!(on, On::Nothing) {
                 self.set_due();
@@ -49,24 +66,24 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(block)
     }
 
-    /// Frees a block behind all that it has to wait for. True if it waits in a parcel.
+    /// Frees a block behind all that it has to wait for. Whether and where it waits.
     pub(super) fn free_behind(
         &self,
         asker: &Asker<D>,
         handle: Handle,
         note: Option<&Note<D>>,
-    ) -> Result<bool, PoolError<D::Error>> {
+    ) -> Result<Waits, PoolError<D::Error>> {
         let home = self.shared.space_of(handle)?;
         let key = note.and_then(|note| note.key);
         if !self.has_fences() {
             if let Some(key) = key
                 && self.shelve(asker, home, handle, key)?
             {
-                return Ok(false);
+                return Ok(Waits::Nowhere);
             }
             // One queue: what is freed is behind its work, and what comes next too.
             self.shared.free_in(home, handle).map_err(not_freed)?;
-            return Ok(false);
+            return Ok(Waits::Nowhere);
         }
         let mut graphs = note.map_or(Vec::new(), |note| note.graphs.clone());
         if let Asker::Captured { graph, key } = asker {
@@ -75,7 +92,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if only_its_own && self.space_of_graph(*graph, *key)? == home {
                 // In the order of the capture's stream, each time that it runs.
                 self.shared.free_in(home, handle).map_err(not_freed)?;
-                return Ok(false);
+                return Ok(Waits::Nowhere);
             }
             if !graphs.contains(graph) && !FORGETS_CAPTURE_USE.is_out() {
                 graphs.push(*graph);
@@ -84,21 +101,21 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if !graphs.is_empty() {
             let needs = self.needs(asker, home, note)?;
             self.hold(graphs, self.shared.set_aside(handle)?, needs);
-            return Ok(false);
+            return Ok(Waits::ForGraphs);
         }
         let needs = self.needs(asker, home, note)?;
         if self.is_cooling() {
             self.rest(self.shared.set_aside(handle)?, needs);
-            return Ok(true);
+            return Ok(Waits::InParcel);
         }
         if needs.is_nothing() {
             if let Some(key) = key
                 && self.shelve(asker, home, handle, key)?
             {
-                return Ok(false);
+                return Ok(Waits::Nowhere);
             }
             self.free_at_home(asker, home, handle)?;
-            return Ok(false);
+            return Ok(Waits::Nowhere);
         }
         if let Some(source) = needs.is_one_stream()
             && home == HUB
@@ -109,10 +126,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.shared.put_back(block);
                 books.stain(block.stretch(self.shared.shape()), source);
             });
-            return Ok(false);
+            return Ok(Waits::Nowhere);
         }
         self.defer(self.shared.set_aside(handle)?, needs);
-        Ok(true)
+        Ok(Waits::InParcel)
     }
 
     /// Frees a block that waits for nothing but its own space's stream.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::books::{Books, Holder};
 use super::help::Plea;
 use super::inner::{Failed, Inner};
+use super::notice::Notice;
 use crate::device::Device;
 use crate::range::{Options, Stretch};
 use crate::threads::{HUB, Owner, Threads};
@@ -41,6 +42,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             );
             if moved && self.take_from_hub(plea, true) {
                 self.counters.steals.add_shared(1);
+                self.notice(Notice::Stolen {
+                    size_bytes: plea.request.size_bytes,
+                    stream: plea.asker.number(),
+                });
                 return true;
             }
         }

@@ -2,12 +2,14 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::arenas::{Arena, Claim};
 use super::books::Books;
 use super::gather::Gathered;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
+use super::notice::Notice;
 use super::pages::Amount;
 use super::sabotage::RELEASES_EARLY;
 use crate::device::{Call, Device};
@@ -117,6 +119,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         while let Some((range, size_bytes)) = self.with_books(|books| books.strays.pop()) {
             let given_back = self.give_back(&range, size_bytes);
             let is_gone = matches!(given_back, Ok(true));
+            if is_gone {
+                let cost = Duration::ZERO;
+                self.notice(Notice::Released { offset_bytes: 0, size_bytes, cost });
+            }
             if let Err(failed) = given_back {
                 keep(failure, failed);
             }
@@ -154,8 +160,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
         arena: &Arena<D>,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
+        let began = self.stamp();
         let given_back = self.give_back(&arena.range, arena.size_bytes);
         let is_gone = matches!(given_back, Ok(true));
+        if is_gone {
+            // Before its place can be another's.
+            let &Arena { origin_bytes: offset_bytes, size_bytes, .. } = arena;
+            let cost = self.since(began);
+            self.notice(Notice::Released { offset_bytes, size_bytes, cost });
+        }
         self.with_books(|books| {
             if is_gone {
                 books.arenas.remove(arena.origin_bytes);

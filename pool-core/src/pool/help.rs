@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 
 use super::asker::Asker;
 use super::books::{Books, Holder};
-use super::error::{Cause, PoolError, Remedy, Shortage};
+use super::error::{Cause, PoolError};
 use super::gather::Gathered;
 use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
+use super::shortage::{Remedy, Shortage};
 use super::sources::Joined;
 use super::stream::StreamId;
 use super::tenant::remedy_of;
@@ -476,7 +477,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             } else {
                 tenancy.and_then(|tenancy| remedy_of(&tenancy, size_bytes)).unwrap_or_default()
             };
-        Shortage {
+        let mut shortage = Shortage {
             size_bytes,
             align_bytes: plea.request.align_bytes,
             live_bytes: stats.live_bytes,
@@ -490,7 +491,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             tenancy,
             captures,
             remedy,
-        }
+            ..Shortage::default()
+        };
+        self.look_for_settings(&mut shortage);
+        shortage
     }
 }
 

@@ -10,6 +10,7 @@ use super::config::{OnShortage, PoolConfig};
 use super::error::{DeviceError, PoolError};
 use super::fence::Port;
 use super::notes::Notes;
+use super::notice::Listener;
 use super::policy::{CoolDown, Preallocation, Reuse, Settings};
 use super::shelves::Shelves;
 use super::stats::Counters;
@@ -42,6 +43,12 @@ const ASLEEP: u32 = 1 << 5;
 /// Others need what was borrowed: it is given back by the calls that come.
 const PRESSED: u32 = 1 << 6;
 
+/// Hits are noted, and so go another way.
+#[cfg(feature = "record")]
+const RECORDING: u32 = 1 << 7;
+#[cfg(not(feature = "record"))]
+const RECORDING: u32 = 0;
+
 /// Offsets for a device that does not say how much memory it has.
 const UNKNOWN_SPACE_BYTES: u64 = 64 << 30;
 
@@ -66,6 +73,8 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) counters: Counters,
     /// As the pool was made.
     pub(super) settings: Settings,
+    /// Who is told what happens, once there is somebody.
+    pub(super) recorder: Listener<T>,
 }
 
 /// A call of the device that failed, for now.
@@ -163,6 +172,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books: Lock::new(books),
             counters: Counters::default(),
             settings,
+            recorder: Listener::<T>::default(),
         };
         inner.set_cooling(settings.reclaim.cool_down);
         let least_bytes = most.unwrap_or(UNKNOWN_SPACE_BYTES).min(space_bytes / 2);
@@ -194,6 +204,29 @@ impl<D: Device, T: Threads> Inner<D, T> {
     #[inline(always)]
     pub(super) fn is_quiet_for_frees(&self) -> bool {
         self.mode.load(Ordering::Acquire) == 0 && !is_left()
+    }
+
+    /// Whether a request may be one but for that it is noted.
+    pub(super) fn is_calm(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & !(COOLING | RECORDING) == 0 && !is_left()
+    }
+
+    /// Whether a free may be one but for that it is noted.
+    #[cfg(feature = "record")]
+    pub(super) fn is_calm_for_frees(&self) -> bool {
+        self.mode.load(Ordering::Acquire) & !RECORDING == 0 && !is_left()
+    }
+
+    /// Whether what happens is noted.
+    #[cfg(feature = "record")]
+    #[inline]
+    pub(super) fn is_recording(&self) -> bool {
+        self.is(RECORDING) && !is_left()
+    }
+
+    #[cfg(feature = "record")]
+    pub(super) fn set_recording(&self, recording: bool) {
+        self.set(RECORDING, recording);
     }
 
     fn is(&self, bit: u32) -> bool {
@@ -281,14 +314,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// Works on the books. Fences that became needless meanwhile go back to the device once the
-    /// lock is open.
+    /// lock is open, and blocks that became free are noted.
     pub(super) fn with_books<R>(&self, work: impl FnOnce(&mut Books<D>) -> R) -> R {
-        let (result, garbage) = {
+        let (result, garbage, reclaimed) = {
             let mut books = self.books.lock();
             let result = work(&mut books);
-            (result, core::mem::take(&mut books.garbage))
+            let reclaimed = books.reclaimed.take();
+            (result, core::mem::take(&mut books.garbage), reclaimed)
         };
         drop(garbage);
+        if let Some(reclaimed) = reclaimed {
+            self.notice_reclaimed(reclaimed);
+        }
         result
     }
 

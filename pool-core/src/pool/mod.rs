@@ -8,6 +8,7 @@
 //! | `advice` | what a run tells the next one, and what is kept for it |
 //! | `company` | whether one stream asks for memory lately, or several |
 //! | `plenty` | whether memory is short, so that it lies together |
+//! | `shortage` | why there is no memory, and which setting would help |
 //! | `asker`, `help` | whom a call is for, and what is tried when its own space has no block |
 //! | `free`, `parcel`, `reclaim`, `waits` | blocks that wait, from the free until they are free |
 //! | `cool` | blocks that rest, also from their own stream |
@@ -23,6 +24,8 @@
 //! | `floor`, `release` | free memory that others on the device need |
 //! | `notes`, `tags` | what there is to know of a block: uses, graphs, whom it is charged to |
 //! | `inner`, `books`, `fence`, `calls` | the parts, what is known under one lock, the device's calls |
+//! | `notice` | what happened off the way of a hit, told to who listens |
+//! | `record` (feature `record`) | events, labels, figures |
 //! | `verify`, `end` | checks, and the pool's end |
 //!
 //! # Who may use memory, and when
@@ -81,15 +84,19 @@ mod migrate;
 mod models;
 mod movable;
 mod notes;
+mod notice;
 mod order;
 mod pages;
 mod parcel;
 mod plenty;
 pub mod policy;
 mod reclaim;
+#[cfg(feature = "record")]
+pub mod record;
 mod release;
 mod sabotage;
 mod shelves;
+mod shortage;
 mod sources;
 mod stains;
 mod stats;
@@ -108,7 +115,7 @@ pub use ahead::Warmed;
 pub use allocator::Pool;
 pub use arenas::{Arena, Location};
 pub use config::{OnShortage, PoolConfig};
-pub use error::{Cause, DeviceError, PoolError, Remedy, Shortage};
+pub use error::{Cause, DeviceError, PoolError};
 pub use giveback::Trimmed;
 #[cfg(feature = "std")]
 pub use keeper::Keeper;
@@ -116,6 +123,7 @@ pub use movable::{Movable, MovableGuard};
 pub use policy::{Affinity, Deferred, Lifetime};
 #[cfg(pool_sabotage)]
 pub(crate) use sabotage::NAMES as SWITCHES;
+pub use shortage::{Remedy, Shortage};
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

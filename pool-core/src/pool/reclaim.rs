@@ -34,7 +34,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.undrained_bytes += block.size_bytes;
             if needs.is_nothing() && !needs.rests {
                 // What it waited for is done.
-                self.shared.put_back(block);
+                self.put_back(books, block);
                 return false;
             }
             let of_nobody = matches!(books.holder(block.space), Holder::Gone(_));
@@ -193,7 +193,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         for parcel in done {
             self.counters.note_reclaim(parcel.since, now);
             for block in parcel.blocks {
-                self.shared.put_back(block);
+                self.put_back(books, block);
             }
         }
         self.withhold(books);
@@ -244,7 +244,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 for parcel in hands {
                     self.counters.note_reclaim(parcel.since, now);
                     books.garbage.extend(parcel.fences);
-                    parcel.blocks.into_iter().for_each(|block| self.shared.put_back(block));
+                    parcel.blocks.into_iter().for_each(|block| self.put_back(books, block));
                 }
             } else {
                 for parcel in hands {
@@ -291,12 +291,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let left = parcel.blocks.extract_if(.., |block| {
                 let stretch = block.stretch(self.shared.shape());
                 if home == HUB {
+                    books.reclaimed.note(block);
                     self.shared.put_back(*block);
                     books.stain(stretch, source);
                     return false;
                 }
                 match self.shared.take_aside(block) {
                     Some(stretch) if self.shared.give(HUB, stretch) => {
+                        books.reclaimed.note(block);
                         books.stain(stretch, source);
                         false
                     }

@@ -298,6 +298,10 @@ impl<D: Device, T: Threads> Pool<D, T> {
         inner.shared.reset_peak();
         inner.counters.kept.reset_peaks();
         inner.tags.reset_peaks();
+        #[cfg(feature = "record")]
+        if let Some(recorder) = inner.recorder() {
+            recorder.reset_peaks();
+        }
         inner.with_books(|books| books.peak_reserved_bytes = books.reserved_bytes);
     }
 }

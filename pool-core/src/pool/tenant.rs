@@ -4,8 +4,8 @@ use alloc::sync::{Arc, Weak};
 
 use super::books::Books;
 use super::budget::{Lender, Taken, TenantStats};
-use super::error::Remedy;
 use super::inner::{Failed, Inner};
+use super::shortage::Remedy;
 use crate::device::Device;
 use crate::threads::Threads;
 

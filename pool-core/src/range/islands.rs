@@ -490,6 +490,16 @@ impl<S: Storage> OffsetAllocator<S> {
         })
     }
 
+    /// The sizes of the free pieces of every island, or of the range.
+    #[cfg(feature = "record")]
+    pub(crate) fn free_pieces(&self) -> impl Iterator<Item = u64> + '_ {
+        let heads = self.table.heads();
+        heads.flat_map(|head| self.blocks_from(head)).filter_map(|piece| match piece {
+            Piece::Free { size_bytes, .. } => Some(size_bytes),
+            Piece::Live(_) => None,
+        })
+    }
+
     fn stands_for_lent(&self, block: &Block) -> bool {
         match block.handle.slot() {
             Slot::Node(node) => self.table.storage.node(node).links[0] & LENT != 0,

@@ -6,6 +6,8 @@ use super::SharedAllocator;
 use super::centre::{Given, Home, More, NoMore};
 use super::classes::{Classes, MOST_CLASSES, MOST_DEPTH};
 use super::inner::Inner;
+#[cfg(feature = "record")]
+use super::journal::Writer;
 use super::owner::Owner;
 use super::packed::{Folded, Packed};
 use super::platform::{DefaultThreads, Threads};
@@ -77,6 +79,9 @@ pub struct Cache<T: Threads = DefaultThreads> {
     home: Home,
     /// Whether each owner has a shard of its own, whose blocks alone are kept for it.
     by_owner: bool,
+    /// What the layer above has its thread write into.
+    #[cfg(feature = "record")]
+    pub(crate) writer: Option<Writer>,
 }
 
 /// The blocks of one owner.
@@ -119,6 +124,8 @@ impl<T: Threads> Cache<T> {
             first: 0,
             sets: [Set::default(); SETS],
             home: Home::RANGE,
+            #[cfg(feature = "record")]
+            writer: None,
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `depot`, `ring` | whole magazines that pass between caches without a lock |
 //! | `word`, `words` | the atomic word of each block in a span, which decides its frees |
 //! | `names`, `starts`, `packed` | blocks outside spans: their handles, where they begin, and both in registers |
+//! | `journal` | what one thread notes and others read |
 //! | `inner` | all of these, and what is tried before a request is refused |
 //! | `spaces` | a shard for each owner: what a pool of streams does with them |
 //! | `bare` | addresses of spaces that no memory is behind |
@@ -39,6 +40,8 @@ mod classes;
 mod config;
 mod depot;
 mod inner;
+#[cfg(feature = "record")]
+mod journal;
 mod latest;
 #[cfg(feature = "std")]
 mod local;
@@ -64,6 +67,8 @@ pub use allocator::SharedAllocator;
 pub use cache::Cache;
 pub(crate) use classes::{CLASS_SHARE, MOST_DEPTH};
 pub use config::SharedConfig;
+#[cfg(feature = "record")]
+pub(crate) use journal::{Journal, WORDS, Writer};
 #[cfg(feature = "std")]
 pub use local::OsThreads;
 pub use owner::Owner;
@@ -74,3 +79,5 @@ pub use platform::{BareThreads, DefaultThreads, Threads};
 pub(crate) use sabotage::NAMES as SWITCHES;
 pub(crate) use spaces::{Aside, HUB, NotFreed};
 pub use stats::{ClassUse, SharedStats, Work};
+#[cfg(feature = "record")]
+pub(crate) use tables::{NoTable, filled};

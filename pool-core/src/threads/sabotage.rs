@@ -74,4 +74,16 @@ switches! {
 
     /// A flush leaves what is in the depot.
     FORGETS_DEPOT = "forgotten_depot";
+
+    #[cfg(feature = "record")]
+    /// An entry's words are written without the turn before them.
+    JOURNAL_WORD = "relaxed_journal_word";
+
+    #[cfg(feature = "record")]
+    /// An entry counts as written before its words are there.
+    JOURNAL_END = "relaxed_journal_end";
+
+    #[cfg(feature = "record")]
+    /// A reader does not look again whether an entry is still there.
+    UNCHECKED_TURN = "unchecked_journal_turn";
 }

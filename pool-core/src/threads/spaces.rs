@@ -74,6 +74,15 @@ impl<T: Threads> SharedAllocator<T> {
         Ok(Self::over(Inner::around(Centre::by_owner(&config.range)?, config)?))
     }
 
+    /// Shows the size of every free piece of every space, one space at a time.
+    #[cfg(feature = "record")]
+    pub(crate) fn each_free_piece(&self, mut each: impl FnMut(u64)) {
+        let centre = &self.inner().centre;
+        for shard in centre.all() {
+            centre.lock(shard).range().free_pieces().for_each(&mut each);
+        }
+    }
+
     /// How many spaces there can be, the hub included.
     pub(crate) fn most_spaces(&self) -> u32 {
         self.inner().centre.count()

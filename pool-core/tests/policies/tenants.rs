@@ -140,7 +140,7 @@ fn a_quota_is_never_passed_and_the_refusal_says_so() {
     assert_eq!(refused.remedy, Remedy::RaiseQuota);
     let standing = refused.tenancy.unwrap();
     assert_eq!((standing.reserved_bytes, standing.quota_bytes), (16 * MIB, 16 * MIB));
-    assert!(refused.to_string().ends_with("; raise the quota of the budget"), "{refused}");
+    assert!(refused.to_string().contains("raise the quota of the budget"), "{refused}");
     tenant.tenancy.set_share(share(0, 24)).unwrap();
     let more = tenant.take(8);
     assert_eq!(tenant.reserved(), 24);

@@ -17,6 +17,8 @@ mod launch;
 mod movable;
 mod parts;
 mod pinned;
+#[cfg(feature = "record")]
+mod recorded;
 mod registered;
 mod sleep;
 mod stream;

@@ -16,6 +16,7 @@
 //! | `act` | each operation, and what it is about |
 //! | `blocks`, `movables`, `streams`, `graphs` | each call, made as a program may |
 //! | `world` | what a program knows of its streams, blocks and graphs |
+//! | `recorded` (feature `record`) | what a pool says that it did, against its books |
 //! | `platform`, `turns` | threads of which one runs at a time, and where its turn may pass |
 //! | `finding` | [`Finding`]: what a pool must not do, and did |
 
@@ -28,6 +29,8 @@ mod movables;
 mod operation;
 mod orders;
 mod platform;
+#[cfg(feature = "record")]
+mod recorded;
 mod run;
 mod streams;
 mod turns;
@@ -38,3 +41,5 @@ pub use generate::{HEADER_BYTES, RECORD_BYTES, decode};
 pub use operation::{Operation, Pace, Pick, Program, Release, Shape, Where};
 pub use platform::{ProgramThreads, TurnGuard, TurnLock};
 pub use run::{Tally, check, check_threads};
+#[cfg(feature = "record")]
+pub use run::{check_recorded, check_threads_recorded};

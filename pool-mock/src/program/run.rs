@@ -12,6 +12,8 @@ use super::finding::{Fault, Finding};
 use super::generate::decode_operation;
 use super::operation::{Operation, Pace, Program, Shape};
 use super::platform::{self, ProgramThreads};
+#[cfg(feature = "record")]
+use super::recorded::Recorded;
 use super::turns::{self, Turns};
 use super::world::World;
 use crate::device::{Pacing, SimConfig, SimDevice, SimError};
@@ -103,6 +105,9 @@ pub(super) struct Run {
     pub(super) calls: AtomicU64,
     /// What guests do, while a call that they may meet is under way.
     guests: Mutex<Guests>,
+    /// What the pool says that it did, if it is asked.
+    #[cfg(feature = "record")]
+    recorded: Option<Mutex<Recorded>>,
     pub(super) shape: Shape,
     /// Whether one thread makes all calls, so that the books can be known.
     pub(super) alone: bool,
@@ -134,14 +139,33 @@ struct Guests {
 /// # Ok::<(), pool_mock::program::Finding>(())
 /// ```
 pub fn check(program: &Program) -> Result<Tally, Finding> {
+    check_alone(program, false)
+}
+
+/// As [`check`], of a pool that records: what it notes must come to what its books say.
+///
+/// # Errors
+///
+/// As [`check`].
+#[cfg(feature = "record")]
+pub fn check_recorded(program: &Program) -> Result<Tally, Finding> {
+    check_alone(program, true)
+}
+
+fn check_alone(program: &Program, records: bool) -> Result<Tally, Finding> {
     platform::end_threads();
-    let run = Run::start(&program.shape, true)?;
+    let run = Run::start(&program.shape, true, records)?;
     run.expect_guests();
     let mut outcome = Ok(());
     for (step, operation) in program.operations.iter().enumerate() {
         run.calls.store(0, Ordering::Relaxed);
         run.guests().left = MOST_GUESTS;
-        let done = run.step(operation).and_then(|()| run.look(step));
+        #[cfg(feature = "record")]
+        let labels = run.label(step);
+        let done = run.step(operation);
+        #[cfg(feature = "record")]
+        drop(labels);
+        let done = done.and_then(|()| run.look(step));
         outcome = done.map_err(|fault| Finding { step: step + 1, fault });
         if outcome.is_err() {
             break;
@@ -169,9 +193,32 @@ pub fn check(program: &Program) -> Result<Tally, Finding> {
 /// # Ok::<(), pool_mock::program::Finding>(())
 /// ```
 pub fn check_threads(program: &Program, threads: usize, seed: u64) -> Result<Tally, Finding> {
+    check_together(program, threads, seed, false)
+}
+
+/// As [`check_threads`], of a pool that records.
+///
+/// # Errors
+///
+/// As [`check`].
+#[cfg(feature = "record")]
+pub fn check_threads_recorded(
+    program: &Program,
+    threads: usize,
+    seed: u64,
+) -> Result<Tally, Finding> {
+    check_together(program, threads, seed, true)
+}
+
+fn check_together(
+    program: &Program,
+    threads: usize,
+    seed: u64,
+    records: bool,
+) -> Result<Tally, Finding> {
     platform::end_threads();
     let threads = threads.max(1);
-    let run = Run::start(&program.shape, false)?;
+    let run = Run::start(&program.shape, false, records)?;
     let weak = Arc::downgrade(&run);
     run.device.on_call(move |_| {
         if let Some(run) = weak.upgrade() {
@@ -200,7 +247,11 @@ pub fn check_threads(program: &Program, threads: usize, seed: u64) -> Result<Tal
                         break;
                     }
                     run.calls.store(0, Ordering::Relaxed);
+                    #[cfg(feature = "record")]
+                    let labels = run.label(step);
                     let done = run.step(operation).and_then(|()| run.look_at_device());
+                    #[cfg(feature = "record")]
+                    drop(labels);
                     if let Err(found) = done {
                         failed().get_or_insert(Finding { step: step + 1, fault: found });
                     }
@@ -219,7 +270,7 @@ pub fn check_threads(program: &Program, threads: usize, seed: u64) -> Result<Tal
 }
 
 impl Run {
-    fn start(shape: &Shape, alone: bool) -> Result<Arc<Self>, Finding> {
+    fn start(shape: &Shape, alone: bool, records: bool) -> Result<Arc<Self>, Finding> {
         let mut config = SimConfig::new()
             .memory_bytes(shape.memory_bytes)
             .misalign_bytes(shape.misalign_bytes)
@@ -271,6 +322,13 @@ impl Run {
         let pool = Pool::on_platform(device.clone(), config);
         let at_start = |fault| Finding { step: 0, fault };
         let pool = pool.map_err(|error| at_start(Fault::unexpected("new", &error)))?;
+        #[cfg(feature = "record")]
+        let recorded = match records.then(|| Recorded::start(&pool)).transpose() {
+            Ok(recorded) => recorded.map(Mutex::new),
+            Err(error) => return Err(at_start(Fault::unexpected("start_recording", &error))),
+        };
+        #[cfg(not(feature = "record"))]
+        let _ = records;
         let guests = Guests {
             random: fastrand::Rng::with_seed(u64::from(shape.meetings) + shape.arena_bytes),
             inside: true,
@@ -289,6 +347,8 @@ impl Run {
             tally: Mutex::default(),
             calls: AtomicU64::new(0),
             guests: Mutex::new(guests),
+            #[cfg(feature = "record")]
+            recorded,
             shape: *shape,
             alone,
         };
@@ -425,7 +485,25 @@ impl Run {
         if step.is_multiple_of(VERIFY_EACH) {
             self.pool.verify().map_err(Fault::Verify)?;
         }
+        #[cfg(feature = "record")]
+        if let Some(recorded) = &self.recorded {
+            let peaks = self.alone && self.shape.meetings == 0;
+            recorded.lock().unwrap_or_else(PoisonError::into_inner).look(&self.pool, peaks)?;
+        }
         Ok(())
+    }
+
+    /// What a step is at: one of some labels, or one within another, or nothing.
+    #[cfg(feature = "record")]
+    fn label(&self, step: usize) -> impl Drop + '_ {
+        struct Ends<E>(Vec<E>);
+        impl<E> Drop for Ends<E> {
+            fn drop(&mut self) {
+                while self.0.pop().is_some() {}
+            }
+        }
+        let names: &[&str] = [&[][..], &["even"], &["even", "third"], &["third"]][step % 4];
+        Ends(names.iter().map(|name| self.pool.label(name)).collect())
     }
 
     pub(super) fn look_at_device(&self) -> Result<(), Fault> {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// A number of bytes, written with a unit: `1.5 GiB`.
-pub(super) struct Human(pub(super) u64);
+pub(in crate::pool) struct Human(pub(in crate::pool) u64);
 
 const UNITS: [(u32, &str); 6] =
     [(60, "EiB"), (50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];

@@ -1,6 +1,6 @@
 //! What a run tells the next one: a configuration, and why each value differs.
 
-mod bytes;
+pub(in crate::pool) mod bytes;
 mod evidence;
 mod kept;
 mod reason;

@@ -7,6 +7,7 @@ use crate::pool::asker::Asker;
 use crate::pool::inner::{Failed, Inner, keep};
 use crate::pool::movable::Copied;
 use crate::pool::notes::Note;
+use crate::pool::notice::Notice;
 use crate::pool::sources::joined_epoch;
 use crate::range::Block;
 use crate::threads::Threads;
@@ -102,6 +103,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 return (Outcome::Failed, note);
             }
             books.stains.remove(step.target);
+            self.hand_label_on(old, block.handle());
             step.is_done = true;
             let epoch = books.sources.epoch(step.home);
             if let Some(entry) = books.movables.get_mut(step.movable) {
@@ -114,6 +116,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         drop(note);
         if step.is_done {
             self.counters.migrated_bytes.add_shared(step.block.size_bytes());
+            self.notice(Notice::Moved {
+                from_bytes: step.block.offset_bytes(),
+                offset_bytes: self.shared.shape().bytes(step.target.start.into()),
+                size_bytes: step.block.size_bytes(),
+            });
         }
         outcome
     }

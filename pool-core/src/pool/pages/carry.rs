@@ -13,6 +13,7 @@ use crate::pool::fence::Shared;
 use crate::pool::grow::Wanted;
 use crate::pool::help::Plea;
 use crate::pool::inner::{Failed, Inner, keep};
+use crate::pool::notice::Notice;
 use crate::pool::policy::Way;
 use crate::pool::stats::nanoseconds;
 use crate::threads::{HUB, Owner, Threads};
@@ -155,6 +156,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let moved = stock.iter().map(|held| u64::from(held.count)).sum();
         self.counters.moved_pages.add_shared(moved);
+        if moved > 0 {
+            let pages =
+                |books: &mut Books<D>| books.paging.as_ref().map(|paging| paging.page_bytes);
+            let page_bytes = self.with_books(pages).unwrap_or(0);
+            self.notice(Notice::PagesMoved { size_bytes: moved * page_bytes });
+        }
         stock.extend(
             self.with_books(|books| books.paging.as_mut().map_or(Vec::new(), Paging::take_spare)),
         );
@@ -297,9 +304,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn unmap(&self, page: u32, held: &Held<D>) -> Result<bool, Failed<D>> {
         let Some((range, offset_bytes)) = self.range_at(page) else { return Ok(false) };
         self.counters.decommits.add_shared(1);
+        let began = self.stamp();
         let unmapped = self.call_outside_captures(Call::Decommit, |device| {
             device.decommit(&range, offset_bytes, &held.pages)
         })?;
+        if unmapped.is_some() {
+            let (size_bytes, cost) = (self.bytes_of(held), self.since(began));
+            self.notice(Notice::Decommitted { offset_bytes, size_bytes, cost });
+        }
         Ok(unmapped.is_some())
     }
 
@@ -375,8 +387,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let bytes = page_bytes.checked_mul(count.into())?;
         self.reserve(bytes, Wanted::exactly(bytes, Kind::Step))?;
         self.counters.creations.add_shared(1);
+        let began = self.stamp();
         match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
             Ok(Some(pages)) => {
+                let (offset_bytes, size_bytes, cost) = (0, bytes, self.since(began));
+                self.notice(Notice::Grown { offset_bytes, size_bytes, cost });
                 self.with_books(|books| {
                     let paging = books.paging.iter_mut();
                     paging.for_each(|paging| paging.in_hand += u64::from(count));
@@ -399,6 +414,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let Held { pages, count } = held;
         let mut pages = Some(pages);
         self.counters.destructions.add_shared(1);
+        let began = self.stamp();
         let destroyed = self.call_outside_captures(Call::DestroyPages, |device| {
             pages.take().map_or(Ok(()), |pages| device.destroy_pages(pages))
         });
@@ -412,8 +428,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Some(paging.page_bytes * u64::from(count))
         });
         let is_gone = bytes.is_some();
-        if let Some(bytes) = bytes {
-            self.unreserve(bytes);
+        if let Some(size_bytes) = bytes {
+            self.unreserve(size_bytes);
+            let cost = self.since(began);
+            self.notice(Notice::Released { offset_bytes: 0, size_bytes, cost });
         }
         if let Err(failed) = destroyed {
             keep(failure, failed);
@@ -437,9 +455,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
         let pages: Vec<&D::Pages> = row.handles.iter().map(|held| &held.pages).collect();
         self.counters.commits.add_shared(1);
+        let began = self.stamp();
         match self.call_growing(Call::Commit, |device| device.commit(&range, offset_bytes, &pages))
         {
-            Ok(mapped) => mapped.is_some(),
+            Ok(Some(())) => {
+                let size_bytes = row.handles.iter().map(|held| self.bytes_of(held)).sum();
+                let cost = self.since(began);
+                self.notice(Notice::Committed { offset_bytes, size_bytes, cost });
+                true
+            }
+            Ok(None) => false,
             Err(failed) => {
                 keep(failure, failed);
                 false

@@ -38,6 +38,8 @@ mod caches;
 mod depot;
 #[cfg(loom)]
 pub(crate) mod explore;
+#[cfg(all(loom, feature = "record"))]
+mod journal;
 #[cfg(loom)]
 mod memory;
 #[cfg(loom)]

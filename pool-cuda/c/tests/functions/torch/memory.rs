@@ -202,7 +202,7 @@ fn out_of_memory_says_why_and_the_program_goes_on() {
     let block = take(most / 2, stream);
     assert_eq!(ask(most, 0, stream), Err(MEMORY));
     let why = message();
-    for part in ["out of memory", &most.to_string(), "raise the limit"] {
+    for part in ["out of memory", &most.to_string(), "raise the limit", "to do:"] {
         assert!(why.contains(part), "{why}");
     }
     assert_eq!(figures(0).refusals, 1);
