@@ -96,7 +96,24 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) failure: Option<Failed<D>>,
 }
 
-impl<D: Device> Plea<'_, D> {
+impl<'a, D: Device> Plea<'a, D> {
+    /// One for which nothing was tried yet.
+    pub(super) fn new(asker: &'a Asker<D>, request: &Request, space: Owner) -> Self {
+        Self {
+            asker,
+            request: *request,
+            granted: None,
+            place: None,
+            space,
+            joined: Joined::new(),
+            tight: false,
+            mixes: false,
+            apart: false,
+            again: false,
+            failure: None,
+        }
+    }
+
     /// What a step got from the device; a failure is no help, and kept for the report.
     pub(super) fn note<R>(&mut self, result: Result<R, Failed<D>>) -> Option<R> {
         result.map_err(|failed| keep(&mut self.failure, failed)).ok()
@@ -121,19 +138,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let tight = self.review(asker.number(), &mut failure);
         self.settle_addresses(asker, own);
         let space = if self.is_shared() && asker.number().is_some() { HUB } else { own };
-        let mut plea = Plea {
-            asker,
-            request: *request,
-            granted: None,
-            place: None,
-            space,
-            joined,
-            tight,
-            mixes: tight,
-            apart: false,
-            again: false,
-            failure,
-        };
+        let plea = Plea::new(asker, request, space);
+        let mut plea = Plea { joined, tight, mixes: tight, failure, ..plea };
         if let Some(block) = self.attempt(&mut plea, self.is_shared())? {
             self.grow_ahead(true, &mut plea.failure);
             return Ok(block);

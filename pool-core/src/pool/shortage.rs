@@ -11,7 +11,6 @@ use super::error::PoolError;
 use super::help::Plea;
 use super::inner::Inner;
 use super::policy::{Growth, Pages, Settings, Way};
-use super::sources::Joined;
 use super::stream::{GraphId, On, StreamId};
 use crate::device::{Call, Capabilities, Device};
 use crate::range::{Placement, Request};
@@ -289,19 +288,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.check_request(request)?;
         let asker: Asker<D> = self.resolve(on)?;
         let space = self.space_for(&asker)?;
-        let plea = Plea {
-            asker: &asker,
-            request: *request,
-            granted: None,
-            place: None,
-            space,
-            joined: Joined::new(),
-            tight: false,
-            mixes: false,
-            again: false,
-            failure: None,
-        };
-        Ok(self.shortage(&plea))
+        Ok(self.shortage(&Plea::new(&asker, request, space)))
     }
 }
 
