@@ -144,8 +144,6 @@ pub(crate) struct Books<D: Device> {
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
     pub(crate) company: Company,
-    /// How often all was put together since it was left to the streams.
-    pub(crate) gathers: u32,
     /// The sizes of what was asked for lately.
     pub(crate) usual: Usual,
     pub(crate) movables: Movables,
@@ -214,7 +212,6 @@ impl<D: Device> Books<D> {
             growth: settings.growth,
             reclaim: settings.reclaim,
             company: Company::default(),
-            gathers: 0,
             plenty: Plenty::default(),
             usual: Usual::default(),
             movables: Movables::new(),

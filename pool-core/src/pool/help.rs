@@ -26,6 +26,8 @@ enum Step {
     Shelves,
     /// Take back what is done.
     Poll,
+    /// Take more from the device where that is better than to wait.
+    GrowFirst,
     /// Have the asker's stream wait for the blocks of its own space.
     OwnParcels,
     /// Have it wait for what is common.
@@ -40,8 +42,6 @@ enum Step {
     Gather,
     /// Take more from the device, or move blocks together that may be moved.
     Grow,
-    /// Put it together after all, where it was left to the streams that had it.
-    GatherAtLast,
     /// Take of what is kept apart for other lifetimes.
     Mix,
     /// Wait on the host.
@@ -53,6 +53,7 @@ enum Step {
 const ORDER: [Step; 13] = [
     Step::Shelves,
     Step::Poll,
+    Step::GrowFirst,
     Step::OwnParcels,
     Step::Join,
     Step::Steal,
@@ -60,7 +61,6 @@ const ORDER: [Step; 13] = [
     Step::StealAgain,
     Step::Gather,
     Step::Grow,
-    Step::GatherAtLast,
     Step::Mix,
     Step::WaitOnHost,
     Step::Exchange,
@@ -88,8 +88,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) tight: bool,
     /// Whether memory is taken wherever it is, whatever the lifetime that it is kept for.
     pub(super) mixes: bool,
-    /// Whether it grows so that streams keep what they have.
-    pub(super) apart: bool,
+    /// Whether it grows for itself alone, before it waits for what others have.
+    pub(super) is_first: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -108,7 +108,7 @@ impl<'a, D: Device> Plea<'a, D> {
             joined: Joined::new(),
             tight: false,
             mixes: false,
-            apart: false,
+            is_first: false,
             again: false,
             failure: None,
         }
@@ -316,31 +316,31 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.flush();
                 true
             }
-            Step::Gather | Step::GatherAtLast => {
-                if step == Step::Gather {
-                    plea.apart = self.leaves_apart(plea);
-                }
-                plea.apart == (step == Step::GatherAtLast) && self.gather(plea)
+            Step::GrowFirst => {
+                plea.is_first = self.rather_grows(plea);
+                let grown = plea.is_first && self.make_room(plea);
+                plea.is_first = false;
+                grown
             }
+            Step::Gather => self.gather(plea),
             Step::Grow => self.make_room(plea),
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }
     }
 
-    /// Whether the pool rather grows than takes from streams what they have free: they would soon come
-    /// back for it. So it is where memory is in pages, which follow to where they are needed once it is
-    /// short: if it was put together often since the last time, and half of it is in use.
-    fn leaves_apart(&self, plea: &Plea<'_, D>) -> bool {
+    /// Whether the pool rather grows than has a stream wait for what others have, or for others' work: a
+    /// wait ends what runs side by side, and memory in pages follows to where it is needed once it is
+    /// short. So it is while half of it is in use, and many times as much could be had.
+    fn rather_grows(&self, plea: &Plea<'_, D>) -> bool {
         if !self.is_paged() || plea.tight {
             return false;
         }
         let used_bytes = self.shared.used_bytes();
         self.with_books(|books| {
-            let often = books.gathers >= GATHERS_OF_GROWTH;
-            let leaves = often && books.reserved_bytes / 2 <= used_bytes;
-            books.gathers = if leaves { 0 } else { books.gathers.saturating_add(1) };
-            leaves
+            books.company.is_several()
+                && books.reserved_bytes / 2 <= used_bytes
+                && books.reserved_bytes <= self.room_bytes(books) / ROOM_TO_GROW_FIRST
         })
     }
 
@@ -386,13 +386,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             portions.push((longest_bytes, 1));
         } else {
             let owned = self.shared.use_of(plea.space).owned_bytes;
-            // What is too much of it is not lost: pages follow to where they are needed.
-            let requests = if self.is_paged() { REQUESTS_OF_PORTION } else { 1 };
-            let several = size_bytes.saturating_mul(requests);
-            let portion = (owned / PORTIONS_OF_OWNED)
-                .max(self.least_portion(plea))
-                .max(several)
-                .min(longest_bytes / 2);
+            let portion =
+                (owned / PORTIONS_OF_OWNED).max(self.least_portion(plea)).min(longest_bytes / 2);
             // In a shorter one a search may miss the aligned place.
             let least = size_bytes.saturating_add(align_bytes - shape.bytes(1));
             if portion > least && !plea.tight {
@@ -512,9 +507,5 @@ fn refused<D: Device>(shortage: Shortage, plea: Plea<'_, D>) -> PoolError<D::Err
 /// Of what a stream has, so large a part is added at a time.
 const PORTIONS_OF_OWNED: u64 = 4;
 
-/// So many like a request are added at a time, at least, where memory is in pages: who asks for one
-/// asks for more like it, and each is a wait less.
-const REQUESTS_OF_PORTION: u64 = 3;
-
-/// After so many times that all was put together since the last growth, it is left to the streams.
-const GATHERS_OF_GROWTH: u32 = 16;
+/// With so many times as much to be had, a stream gets new memory before it waits.
+const ROOM_TO_GROW_FIRST: u64 = 4;

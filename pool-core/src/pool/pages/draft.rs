@@ -144,7 +144,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// How much more the limit allows, or the quota.
-    pub(super) fn room_bytes(&self, books: &Books<D>) -> u64 {
+    pub(in crate::pool) fn room_bytes(&self, books: &Books<D>) -> u64 {
         self.most_bytes(books).map_or(u64::MAX, |most| most.saturating_sub(books.reserved_bytes))
     }
 
@@ -190,11 +190,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
             _ => 0,
         };
         let is_own = paging.keeper != HUB;
-        let step_bytes = if is_own {
+        let step_bytes = if is_own || plea.is_first {
             0
         } else {
-            let parts = if plea.apart { STEPS_APART } else { STEPS_OF_RESERVED };
-            let part_bytes = books.reserved_bytes / parts;
+            let part_bytes = books.reserved_bytes / STEPS_OF_RESERVED;
             books.growth.step_bytes(books.reserved_bytes, 0).min(part_bytes)
         };
         let wanted_bytes = if plea.tight { 0 } else { step_bytes.max(base_bytes) };
@@ -287,6 +286,3 @@ fn chosen<'a>(
 
 /// Where streams share what there is, no growth is more than such a part of it: a small pool stays small.
 const STEPS_OF_RESERVED: u64 = 8;
-
-/// The same for a growth that lets streams keep what they have.
-const STEPS_APART: u64 = 4;
