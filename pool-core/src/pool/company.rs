@@ -15,8 +15,8 @@ pub(crate) struct Company {
     first: Option<u32>,
     is_mixed: bool,
     requests: u32,
-    /// Whether the pool had memory at any time.
-    had_memory: bool,
+    /// Whether anybody asked so far: then the pool got memory.
+    was_asked: bool,
 }
 
 impl Company {
@@ -35,11 +35,10 @@ impl Company {
     /// A stream asks for what is no hit, in a pool that has so much memory, in bytes. Once all was
     /// given back, who asked before counts no more.
     pub(crate) fn note(&mut self, number: u32, reserved_bytes: u64) {
-        let is_emptied = self.had_memory && reserved_bytes == 0;
-        if is_emptied {
+        if self.was_asked && reserved_bytes == 0 {
             *self = Self::default();
         }
-        self.had_memory |= reserved_bytes > 0;
+        self.was_asked = true;
         self.enter(number);
         self.requests += 1;
         if self.requests >= WINDOW {

@@ -1,7 +1,7 @@
 //! How much a pool takes, where, and when.
 
 use pool_core::device::{Call, Capabilities, Device};
-use pool_core::policy::{Ahead, Growth, Reclaim, Steps, Way};
+use pool_core::policy::{Ahead, Growth, Pages, Reclaim, Steps, Way};
 use pool_core::{On, PoolConfig, PoolError, Remedy};
 use pool_mock::device::{Fault, Pacing, SimConfig};
 
@@ -361,4 +361,66 @@ fn aligned_requests_grow_in_place() {
     assert!(world.pool.stats().reserved_bytes <= 102 * MIB);
     world.free(stream, buffer);
     world.end();
+}
+
+/// New memory costs less than the end of what runs side by side; where it could not be had again and
+/// again, a wait costs less.
+#[test]
+fn in_pages_streams_grow_before_they_wait_while_there_is_room() {
+    for (limit_bytes, waits, grown) in [(None, 0, 4 * MIB), (Some(12 * MIB), 1, 0)] {
+        let mut config = PoolConfig::new().pages(Pages::default());
+        if let Some(bytes) = limit_bytes {
+            config = config.limit_bytes(bytes);
+        }
+        let world = World::new(SimConfig::new().pacing(Pacing::Idle), config);
+        let [one, other] = [(); 2].map(|()| world.stream());
+        let kept = [world.used(one, 4 * MIB), world.used(other, 4 * MIB)];
+        let freed = world.used(one, 4 * MIB);
+        world.free(one, freed);
+        let (before, waited) = (world.pool.stats().reserved_bytes, world.calls(Call::Wait));
+        let served = world.used(other, 4 * MIB);
+        assert_eq!(world.calls(Call::Wait) - waited, waits);
+        assert_eq!(world.pool.stats().reserved_bytes - before, grown);
+        world.free(other, served);
+        for (stream, buffer) in [one, other].into_iter().zip(kept) {
+            world.free(stream, buffer);
+        }
+        world.end();
+    }
+}
+
+/// Streams that are known, and that nothing is of any more, cost the one that is left nothing.
+#[test]
+fn in_pages_a_stream_that_is_left_alone_needs_no_more_than_one_that_always_was() {
+    let peak = |others: usize| {
+        let world = World::new(SimConfig::new(), PoolConfig::new().pages(Pages::default()));
+        for _ in 0..others {
+            let stream = world.stream();
+            let buffer = world.used(stream, 40 * MIB);
+            world.free(stream, buffer);
+        }
+        while world.pool.trim(0).unwrap().pending_bytes > 0 {
+            world.device.run_all();
+        }
+        world.pool.reset_peak();
+        assert_eq!(world.pool.stats().reserved_bytes, 0);
+        let stream = world.stream();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut live = Vec::new();
+        for _ in 0..300 {
+            live.push(world.used(stream, random.u64(1..12 * MIB)));
+            if live.len() > 12 {
+                world.free(stream, live.swap_remove(random.usize(0..live.len())));
+            }
+        }
+        let peak = world.pool.stats().peak_reserved_bytes;
+        for buffer in live {
+            world.free(stream, buffer);
+        }
+        world.end();
+        peak
+    };
+    let alone = peak(0);
+    assert_eq!(peak(1), alone);
+    assert_eq!(peak(3), alone);
 }

@@ -83,13 +83,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let is_usual = is_usual && books.stream_of(own) == asker.number();
             let is_alone = is_usual && own != HUB && !self.is_shared() && self.is_alone(books, own);
             let keeper = books.paging.as_ref().map_or(HUB, |paging| paging.keeper);
-            match (keeper, is_alone) {
-                (HUB, true) => self.hand_addresses_over(books, asker.number(), own),
-                (HUB, false) => {}
-                (keeper, alone) if alone && keeper == own => {}
-                _ => {
-                    self.bring_addresses_back(books);
-                }
+            if is_alone && keeper == own {
+                return;
+            }
+            self.bring_addresses_back(books);
+            if is_alone {
+                self.hand_addresses_over(books, asker.number(), own);
             }
         });
     }
