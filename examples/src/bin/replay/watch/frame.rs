@@ -65,11 +65,10 @@ fn map(ground: &Ground, width: usize, most_lines: usize) -> Vec<String> {
         return Vec::new();
     }
     let narrow = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-    let (bytes, arenas) = (ground.bytes(), ground.arenas.len());
+    let bytes = ground.bytes();
     let mut lines = vec![format!(
-        "{} in {arenas} arena{}, {} a cell",
+        "{} of addresses, {} a cell",
         human(narrow(bytes)),
-        if arenas == 1 { "" } else { "s" },
         human(narrow(bytes / shares.len() as u128)),
     )];
     let of_line = |line: &[u32]| line.iter().map(|share| fill(*share)).collect();
@@ -152,7 +151,7 @@ mod tests {
         "waits                 7",
         "failures              0",
         "",
-        "80.0 MiB in 2 arenas, 341.3 KiB a cell",
+        "80.0 MiB of addresses, 341.3 KiB a cell",
         "████████████████████████████████████████",
         "████████████████████████████████████████",
         "██████████·····················███······",
@@ -171,7 +170,7 @@ mod tests {
         "hits             99.0 %   growths               2   waits                 7",
         "failures              0",
         "",
-        "80.0 MiB in 2 arenas, 170.7 KiB a cell",
+        "80.0 MiB of addresses, 170.7 KiB a cell",
         "████████████████████████████████████████████████████████████████████████████████",
         "████████████████████████████████████████████████████████████████████████████████",
         "████████████████████··········································██████············",
@@ -188,7 +187,7 @@ mod tests {
         "live           48.0 MiB   deferred        8.0 MiB   cached          1.0 MiB   reserved       80.0 MiB   free           24.0 MiB   largest free   16.0 MiB   hits             99.0 %",
         "growths               2   waits                 7   failures              0",
         "",
-        "80.0 MiB in 2 arenas, 136.5 KiB a cell",
+        "80.0 MiB of addresses, 136.5 KiB a cell",
         "████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████████",
         "█████████████████████████····················································▒███████···············████████████████████████████████████████████████████████████████████████████████████████████████████",
         "███████████████████████████████████████████████████████████████████████████████████████████████·········································································································",
