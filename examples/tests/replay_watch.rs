@@ -1,6 +1,6 @@
 //! The replay tool, looked on at: lines where the output is a pipe, a view on a terminal.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 mod support;
 
@@ -79,6 +79,29 @@ fn it_is_as_slow_as_the_program_was_if_asked() {
     let output = replay(&["--speed", "recorded", "--pool", path.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("slow, on a pool: 1 of 2 operations, "), "{text}");
+}
+
+#[test]
+fn a_name_is_no_command() {
+    let folder = Folder::new();
+    let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1000,0\n";
+    let path = folder.file("a\u{1b}[2Jb.csv", log);
+    let output = replay(&[path.to_str().unwrap()]);
+    assert!(output.stdout.starts_with(b"a?[2Jb, best-fit: 1 of 1 operations"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_it() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_replay"))
+        .args(["--watch", "--pool", "--speed", "500"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
 }
 
 #[test]

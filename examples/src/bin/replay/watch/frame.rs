@@ -88,7 +88,7 @@ fn fill(share: u32) -> char {
     }
 }
 
-/// So much of a line as fits, with nothing that a terminal would obey: a file may be called anything.
+/// So much of a line as fits, with nothing that a terminal would obey.
 fn plain(line: &str, width: usize) -> String {
     line.chars().take(width).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -40,7 +40,7 @@ impl Job<'_> {
         let pace = Pace::new(self.options.speed, Some(self.path), 1)?;
         let title = format!("{}, {}", name_of(self.path), row::name(self.placement));
         progress.suspend(|| {
-            let view = View::open(title, pace, self.script.operations())?;
+            let view = View::open(&title, pace, self.script.operations())?;
             let capacity_bytes = range.capacity_bytes();
             let scene = OnRange { books: Books::default(), capacity_bytes };
             let mut watcher = Watcher { view, scene };
@@ -68,7 +68,7 @@ impl PoolJob {
         let mut pooled = Pooled::<_, M::Work>::working(&pool, &self.all)?;
         let title = format!("{}, on a pool", name_of(path));
         progress.suspend(|| {
-            let view = View::open(title, pace, self.all.calls().len())?;
+            let view = View::open(&title, pace, self.all.calls().len())?;
             let scene = OnPool { books: Books::default(), pool: &pool };
             let mut watcher = Watcher { view, scene };
             pooled.observe(&mut watcher)?;

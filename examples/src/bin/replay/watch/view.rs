@@ -47,10 +47,12 @@ enum End {
 
 impl View {
     /// Of a replay of so many calls, which begins now.
-    pub(super) fn open(title: String, pace: Pace, total: usize) -> io::Result<Self> {
+    pub(super) fn open(title: &str, pace: Pace, total: usize) -> io::Result<Self> {
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let screen =
             if io::stdout().is_terminal() && !is_dumb { Some(Screen::open()?) } else { None };
+        // A file may be called anything.
+        let title = title.replace(char::is_control, "?");
         let begun = Instant::now();
         // Of lines the first comes once there is something to tell.
         let shown = screen.is_none().then_some(begun);
