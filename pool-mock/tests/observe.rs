@@ -7,7 +7,7 @@ use pool_core::{OffsetAllocator, Pool, PoolConfig, RangeConfig};
 use pool_mock::{
     Trace,
     device::{SimConfig, SimDevice},
-    replay::{Pipeline, Pooled, Program, Queued, Script, Sight, observe, survey},
+    replay::{Observer, Pipeline, Pooled, Program, Queued, Script, Sight, observe, survey},
 };
 use proptest::prelude::*;
 
@@ -112,4 +112,30 @@ fn a_pipeline_is_seen_whole() {
     assert_eq!((refused.unwrap(), calls), (0, program.calls().len()));
     assert_eq!(seen.requests as usize, program.operations() - program.frees());
     pool.device().assert_clean();
+}
+
+/// Sees so many calls, and no more.
+struct Few(usize);
+
+impl Observer for Few {
+    fn see(&mut self, _call: usize, _sight: Sight) {
+        self.0 -= 1;
+    }
+
+    fn is_done(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[test]
+fn a_replay_ends_once_enough_was_seen() {
+    let log = "Action,Pointer,Size,Stream\nallocate,0xa0,1,0\nallocate,0xb0,1,0\nfree,0xa0,1,0\n";
+    let trace = Trace::read(log.as_bytes()).unwrap();
+    let mut range = OffsetAllocator::new(&RangeConfig::new(4096)).unwrap();
+    observe(&Script::new(&trace, 256), &mut range, &mut Few(2));
+    assert_eq!(range.stats().live_blocks, 2);
+
+    let pool = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new()).unwrap();
+    Pooled::new(&pool, &Program::of(&trace)).unwrap().observe(&mut Few(1)).unwrap();
+    assert_eq!(pool.stats().live_blocks, 1);
 }

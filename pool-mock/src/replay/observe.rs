@@ -44,6 +44,11 @@ pub enum Sight {
 pub trait Observer {
     /// A call was made: the one with this number, from 0.
     fn see(&mut self, call: usize, sight: Sight);
+
+    /// Whether it has seen enough: the replay then ends before the next call.
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(usize, Sight)> Observer for F {
@@ -102,6 +107,9 @@ pub fn observe<P: Locate>(script: &Script, placer: &mut P, observer: &mut impl O
             },
         };
         observer.see(number, sight);
+        if observer.is_done() {
+            break;
+        }
     }
     failures
 }
@@ -158,6 +166,9 @@ impl<D: Device, W: Work<D>> Pooled<'_, D, W> {
                 Deed::Use { .. } | Deed::Order { .. } | Deed::Note { .. } => Sight::Other,
             };
             observer.see(number, sight);
+            if observer.is_done() {
+                break;
+            }
         }
         Ok(failures)
     }

@@ -7,6 +7,7 @@ mod advice_row;
 mod advice_table;
 mod advise;
 mod bare;
+mod books;
 mod convert;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -24,6 +25,7 @@ mod row;
 mod shared;
 mod simulated;
 mod table;
+mod watch;
 
 use core::error::Error;
 use std::{
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         advise(&options)
     } else if options.pool {
         on_the_device(&options)
+    } else if options.watch {
+        watch(&options)
     } else {
         run(&options)
     };
@@ -143,6 +147,25 @@ fn convert(options: &Options, target: &Target) -> io::Result<bool> {
     Ok(all_well)
 }
 
+/// Replays a trace to be looked on at; false if it was damaged or any request refused.
+fn watch(options: &Options) -> io::Result<bool> {
+    let progress = Progress::new(0);
+    let mut all_well = true;
+    for path in &options.traces() {
+        progress.show(&format!("reading {}", path.display()));
+        for placement in options.placement.placements() {
+            let watched = Trace::open(path).map_err(Into::into).and_then(|trace| {
+                let script = &Script::new(&trace, options.granule_bytes());
+                let job = Job { path, trace: &trace, script, placement: *placement, options };
+                job.watch(&progress)
+            });
+            all_well &= well(watched, path, &progress)?;
+        }
+    }
+    progress.finish();
+    Ok(all_well)
+}
+
 /// Replays all traces by plans of themselves; false if any was damaged or any request refused.
 fn plan(options: &Options) -> io::Result<bool> {
     let traces = options.traces();
@@ -210,6 +233,9 @@ where
 fn run_on_pools(machine: &impl Machine, options: &Options) -> io::Result<bool> {
     let mut rows = Vec::new();
     let all_well = on_pools(options, |job, progress, out| {
+        if options.watch {
+            return job.watch(machine, options, progress);
+        }
         let row = job.run(machine, options, progress)?;
         if let Some(out) = options.picture(Path::new(&job.path), None) {
             job.picture(machine, options, &out)?;
@@ -258,25 +284,27 @@ fn on_pools(
     let subjects = traces.iter().map(Subject::Trace);
     for subject in subjects.chain(options.pipeline.then_some(Subject::Pipeline)) {
         progress.show(&format!("reading {}", subject.path().display()));
-        match subject.read(options).and_then(|job| each(&job, &progress, &mut out)) {
-            Ok(is_well) => all_well &= is_well,
-            // The reader of our output, not the trace.
-            Err(error) => match error.downcast::<io::Error>() {
-                Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(*error),
-                Ok(error) => {
-                    all_well = false;
-                    complain(&progress, subject.path(), &*error);
-                }
-                Err(error) => {
-                    all_well = false;
-                    complain(&progress, subject.path(), &*error);
-                }
-            },
-        }
+        let done = subject.read(options).and_then(|job| each(&job, &progress, &mut out));
+        all_well &= well(done, subject.path(), &progress)?;
         progress.advance(1);
     }
     progress.finish();
     Ok(all_well)
+}
+
+/// Whether all is well with a trace. It is not if there was an error, which is told, unless it is that
+/// the reader of our output has gone.
+fn well(done: Result<bool, Box<dyn Error>>, path: &Path, progress: &Progress) -> io::Result<bool> {
+    let error = match done {
+        Ok(is_well) => return Ok(is_well),
+        Err(error) => error,
+    };
+    match error.downcast::<io::Error>() {
+        Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(*error),
+        Ok(error) => complain(progress, path, &*error),
+        Err(error) => complain(progress, path, &*error),
+    }
+    Ok(false)
 }
 
 fn complain(progress: &Progress, path: &Path, error: &dyn core::error::Error) {

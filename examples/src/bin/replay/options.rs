@@ -19,6 +19,7 @@ use crate::{
     convert::{FormatChoice, Target},
     picture::name_of,
     row,
+    watch::Speed,
 };
 
 /// The trace that the repository carries.
@@ -201,6 +202,20 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["shared", "plan", "advise", "out"])]
     pub(crate) html: Option<PathBuf>,
 
+    /// Replay once, and show it as it runs: the figures, and a map of the addresses by the share that is
+    /// taken
+    ///
+    /// Nothing is timed. q or Ctrl-C ends it; the last figures stay. Where the output is no terminal,
+    /// they are written as a line every second. With --pool it runs under the first --pacing.
+    #[arg(long, conflicts_with_all = ["shared", "plan", "advise", "out", "find_capacity", "html", "json"])]
+    pub(crate) watch: bool,
+
+    /// With --watch, so many operations a second; or "recorded", as the log's times say
+    ///
+    /// Without it, as fast as they go.
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) speed: Option<Speed>,
+
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -234,6 +249,15 @@ impl Options {
         }
         if options.threads == ThreadsChoice::Recorded && !options.pool {
             refuse("--threads recorded: only with --pool");
+        }
+        if options.watch {
+            let subjects = options.traces().len() + usize::from(options.pipeline);
+            if subjects > 1 {
+                refuse("--watch: one trace at a time");
+            }
+            if options.placement.placements().len() > 1 {
+                refuse("--watch: one placement at a time");
+            }
         }
         let given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
         match options.device {

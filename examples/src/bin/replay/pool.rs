@@ -91,6 +91,11 @@ pub(crate) struct PoolJob {
 }
 
 impl PoolJob {
+    /// Whether it is of a log, and not generated.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.script.is_some()
+    }
+
     /// All replays.
     pub(crate) fn run<M: Machine>(
         &self,

@@ -1,6 +1,5 @@
 //! A replay as a report to look at.
 
-mod books;
 mod cast;
 
 use core::error::Error;
@@ -10,12 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pool_core::{OffsetAllocator, PoolStats};
+use pool_core::{Device, OffsetAllocator, Pool, PoolStats};
 use pool_mock::replay::{Pooled, Program, Sight, observe, roomy_capacity};
-use pool_report::{Figure, History, Kind, Policy, Unit};
+use pool_report::{Event, Figure, History, Kind, Policy, Unit};
 
-use self::{books::Books, cast::Cast};
+use self::cast::Cast;
 use crate::{
+    books::Books,
     job::{Job, JobError},
     machine::Machine,
     options::Options,
@@ -83,11 +83,38 @@ impl PoolJob {
         let mut books = Books::default();
         let failures = pooled.observe(&mut |call: usize, sight| {
             cast.tell_failures(call, &mut history);
-            books.see(&pool, call as u64, sight, &cast, &mut history);
+            tell(&mut books, &pool, call as u64, sight, &cast, &mut history);
         })?;
         cast.tell_failures(usize::MAX, &mut history);
         figures(&pool.stats(), books.requests, failures, &mut history);
         write(&history, out)
+    }
+}
+
+/// Adds what a call of a pool did: a free is told as asked for, unless it was done at once.
+fn tell<D: Device>(
+    books: &mut Books,
+    pool: &Pool<D>,
+    time: u64,
+    sight: Sight,
+    cast: &Cast,
+    history: &mut History,
+) {
+    let mut news = books.see(pool, sight);
+    if let Some((start, bytes)) = news.growth {
+        history.push(Event::new(time, Kind::Growth).at(start, bytes));
+    }
+    let mut free = Kind::Free;
+    if let Sight::Freed { offset_bytes, .. } = sight {
+        let others = news.done.len();
+        news.done.retain(|done| *done != offset_bytes);
+        if news.done.len() == others {
+            free = Kind::FreeAsked;
+        }
+    }
+    cast.tell(time, sight, free, history);
+    for offset_bytes in news.done {
+        history.push(Event::new(time, Kind::FreeDone).at(offset_bytes, 0));
     }
 }
 
