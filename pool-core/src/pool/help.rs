@@ -168,7 +168,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.make_way_at_last(&mut plea.failure);
                 continue;
             }
-            let shortage = self.shortage(&plea);
+            let shortage = Shortage { was_tried: true, ..self.shortage(&plea) };
             let before = self.free_bytes_anywhere();
             let freed = appeals > 0
                 && self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
