@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pool_core::policy::{Growth, Way};
 use pool_core::record::{Clock, Event, RecordConfig, Refused, Served, Since, What};
-use pool_core::{On, Pool, PoolConfig};
+use pool_core::{On, Pool, PoolConfig, Tried};
 use pool_mock::device::{Pacing, SimConfig, SimDevice};
 
 const MIB: u64 = 1 << 20;
@@ -173,7 +173,7 @@ fn an_explanation_says_what_was_not_tried() {
     let lines = |text: String| text.lines().map(str::trim).map(String::from).collect::<Vec<_>>();
     let ways = "waiting, memory of other streams, giving back what is idle, growth";
     let shortage = pool.explain(On::Nothing, 65 * MIB).unwrap();
-    assert!(!shortage.was_tried);
+    assert_eq!(shortage.tried, Tried::Nothing);
     assert!(lines(shortage.to_string()).contains(&format!("not tried: {ways}")), "{shortage}");
     let refused = pool.allocate(65 * MIB).unwrap_err().to_string();
     assert!(lines(refused.clone()).contains(&format!("tried: {ways}")), "{refused}");

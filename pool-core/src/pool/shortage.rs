@@ -51,9 +51,8 @@ pub struct Shortage {
     pub tenancy: Option<TenantStats>,
     /// Captures that are under way: while they last nothing is waited for or given back.
     pub captures: Vec<GraphId>,
-    /// Whether all that could be was tried for it: it is of a refusal, and not of
-    /// [`explain`](Pool::explain).
-    pub was_tried: bool,
+    /// What was tried for it.
+    pub tried: Tried,
     /// Whether the pool may grow: [`Growth::order`] lets it, and no capture keeps it from that.
     pub may_grow: bool,
     /// What would have helped.
@@ -66,6 +65,17 @@ pub struct Shortage {
     pub best_fit_may_serve: bool,
     /// Bytes that would have to be reserved for this request, with an eighth to spare.
     pub wanted_bytes: u64,
+}
+
+/// What was tried for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tried {
+    /// Nothing: nobody made it, it was [explained](Pool::explain).
+    #[default]
+    Nothing,
+    /// All that could be: it is about to be refused, or was.
+    All,
 }
 
 /// What would have served a request.
@@ -142,15 +152,15 @@ impl Shortage {
     /// The line before the last: what was tried, and what was not, and why.
     fn write_tries(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_captured = !self.captures.is_empty();
-        f.write_str(match (self.was_tried, is_captured) {
-            (true, false) => {
+        f.write_str(match (self.tried, is_captured) {
+            (Tried::All, false) => {
                 "\n  tried: waiting, memory of other streams, giving back what is idle"
             }
-            (true, true) => "\n  tried: memory of other streams",
-            (false, false) => {
+            (Tried::All, true) => "\n  tried: memory of other streams",
+            (Tried::Nothing, false) => {
                 "\n  not tried: waiting, memory of other streams, giving back what is idle"
             }
-            (false, true) => "\n  not tried: memory of other streams",
+            (Tried::Nothing, true) => "\n  not tried: memory of other streams",
         })?;
         if self.may_grow {
             f.write_str(", growth")?;
@@ -171,7 +181,7 @@ impl Shortage {
     fn write_remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wanted = Human(self.wanted_bytes);
         match self.remedy {
-            Remedy::FreeMemory if !self.was_tried => f.write_str(
+            Remedy::FreeMemory if self.tried == Tried::Nothing => f.write_str(
                 "ask for it, since no setting stands against it; if it is refused, free some of what is live",
             ),
             Remedy::FreeMemory => f.write_str(

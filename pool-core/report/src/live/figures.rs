@@ -5,7 +5,8 @@ use core::time::Duration;
 use pool_core::record::Figures;
 
 use super::telling::nanoseconds;
-use crate::figure::{Figure, Policy, Unit};
+use crate::figure::Policy::{Growth, Other, Preallocation, Reclaim, Reuse};
+use crate::figure::{Figure, Unit};
 use crate::history::History;
 
 /// Adds the figures.
@@ -14,7 +15,6 @@ pub(super) fn add(figures: &Figures, history: &mut History) {
     let mut add = |policy, name: &str, value: u64, unit| {
         history.figure(Figure::new(policy, name, to_look_at(value), unit));
     };
-    use Policy::{Growth, Other, Preallocation, Reclaim, Reuse};
     add(Preallocation, "taken at the start", figures.preallocated_bytes, Unit::Bytes);
     add(Preallocation, "in use of it, at most", figures.preallocated_peak_bytes, Unit::Bytes);
     add(Reuse, "requests", requests.requests(), Unit::Count);
@@ -47,11 +47,8 @@ pub(super) fn add(figures: &Figures, history: &mut History) {
         add(Growth, "limit", limit_bytes, Unit::Bytes);
     }
     add(Other, "in caches now", stats.cached_bytes, Unit::Bytes);
-    let mut add = |policy, name: &str, per_mille: u64| {
-        let share = to_look_at(per_mille) / 1000.0;
-        history.figure(Figure::new(policy, name, share, Unit::Share));
-    };
-    add(Reuse, "served from the stream's own memory", requests.hits_per_mille());
+    let hits = to_look_at(requests.hits_per_mille()) / 1000.0;
+    history.figure(Figure::new(Reuse, "served from the stream's own memory", hits, Unit::Share));
     let in_use = figures.preallocated_share();
     history.figure(Figure::new(Preallocation, "in use of it now", in_use, Unit::Share));
 }

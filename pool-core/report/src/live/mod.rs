@@ -324,14 +324,12 @@ impl Collector {
 
     /// A line for the page: what is not on it.
     fn says_of_itself(&self) -> String {
-        let mut text =
-            String::from("from a pool at work; what was there before is of no known time");
-        if self.passed > 0 {
-            text += &format!("; {} earlier events are not kept", self.passed);
-        }
-        if self.lost > 0 {
-            text += &format!("; {} were overwritten before they were read", self.lost);
-        }
-        text
+        let part = |count: u64, what| match count {
+            0 => String::new(),
+            _ => format!("; {count} earlier events {what}"),
+        };
+        let passed = part(self.passed, "are not kept");
+        let lost = part(self.lost, "were overwritten before they were read");
+        format!("of a pool at work, with what it had before the first event{passed}{lost}")
     }
 }

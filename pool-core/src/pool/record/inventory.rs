@@ -6,6 +6,7 @@ use super::event::LabelId;
 use crate::device::Device;
 use crate::pool::Pool;
 use crate::pool::inner::Inner;
+use crate::pool::pages::Paging;
 use crate::range::Block;
 use crate::threads::Threads;
 
@@ -34,7 +35,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn inventory(&self) -> Inventory {
         let mut memory: Vec<(u64, u64)> = self.with_books(|books| {
             let shape = self.shared.shape();
-            let pages = books.paging.iter().flat_map(|paging| paging.mapped());
+            let pages = books.paging.iter().flat_map(Paging::mapped);
             let pages = pages.map(|part| (shape.bytes(part.start.into()), shape.bytes(part.len)));
             let arenas = books.arenas.iter().map(|arena| (arena.origin_bytes, arena.size_bytes));
             arenas.chain(pages).collect()
