@@ -19,12 +19,12 @@ pub(super) fn add(figures: &Figures, history: &mut History) {
     add(Preallocation, "in use of it, at most", figures.preallocated_peak_bytes, Unit::Bytes);
     add(Reuse, "requests", requests.requests(), Unit::Count);
     add(Reuse, "refused", requests.refused, Unit::Count);
-    add(Reuse, "taken from another stream", stats.steals, Unit::Count);
+    add(Reuse, "from another stream", stats.steals, Unit::Count);
     add(Reuse, "fences recorded", stats.calls.records, Unit::Count);
     add(Reuse, "waits of a stream", stats.calls.device_waits, Unit::Count);
     add(Reuse, "waits of the host", stats.calls.host_waits, Unit::Count);
-    add(Reuse, "used again where a block was freed", figures.reuse.count(), Unit::Count);
-    let quantiles = [("half of these within", 500), ("99 % of these within", 990)];
+    add(Reuse, "used again in place", figures.reuse.count(), Unit::Count);
+    let quantiles = [("half of it within", 500), ("99 % of it within", 990)];
     for (name, per_mille) in quantiles {
         if let Some(after) = figures.reuse.quantile(per_mille) {
             add(Reuse, name, nanoseconds(after), Unit::Nanoseconds);
@@ -33,9 +33,9 @@ pub(super) fn add(figures: &Figures, history: &mut History) {
     add(Reclaim, "arenas given back", stats.calls.frees, Unit::Count);
     add(Reclaim, "deferred now", stats.deferred_bytes, Unit::Bytes);
     if let Some(mean) = mean(stats.latency.total, stats.latency.parcels) {
-        add(Reclaim, "wait from free to free memory, mean", mean, Unit::Nanoseconds);
+        add(Reclaim, "wait of the freed, mean", mean, Unit::Nanoseconds);
         let longest = nanoseconds(stats.latency.longest);
-        add(Reclaim, "wait from free to free memory, longest", longest, Unit::Nanoseconds);
+        add(Reclaim, "wait, longest", longest, Unit::Nanoseconds);
     }
     add(Growth, "growths", stats.growths, Unit::Count);
     add(Growth, "ahead of need", stats.growths_ahead, Unit::Count);
@@ -48,7 +48,7 @@ pub(super) fn add(figures: &Figures, history: &mut History) {
     }
     add(Other, "in caches now", stats.cached_bytes, Unit::Bytes);
     let hits = to_look_at(requests.hits_per_mille()) / 1000.0;
-    history.figure(Figure::new(Reuse, "served from the stream's own memory", hits, Unit::Share));
+    history.figure(Figure::new(Reuse, "from own memory", hits, Unit::Share));
     let in_use = figures.preallocated_share();
     history.figure(Figure::new(Preallocation, "in use of it now", in_use, Unit::Share));
 }
