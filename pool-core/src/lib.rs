@@ -74,7 +74,7 @@ pub use pool::record;
 pub use pool::{
     Advice, Affinity, Cause, Deferred, DeviceError, Evidence, GraphId, Lifetime, Movable,
     MovableGuard, On, Pool, PoolConfig, PoolError, PoolStats, Reason, Reclaimed, Remedy, Shortage,
-    StreamId, Tag, TagPeak, Trimmed,
+    StreamId, Tag, TagPeak, Tried, Trimmed,
 };
 #[cfg(feature = "alloc")]
 pub use pool::{budget, policy};

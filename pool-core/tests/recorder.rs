@@ -4,8 +4,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use pool_core::policy::{Growth, Way};
 use pool_core::record::{Clock, Event, RecordConfig, Refused, Served, Since, What};
-use pool_core::{On, Pool, PoolConfig};
+use pool_core::{On, Pool, PoolConfig, Tried};
 use pool_mock::device::{Pacing, SimConfig, SimDevice};
 
 const MIB: u64 = 1 << 20;
@@ -163,4 +164,28 @@ fn fragmentation_is_of_a_size() {
     let large = pool.fragmentation(MIB + 1);
     assert_eq!((large.unusable_bytes, large.largest_bytes), (32 * MIB, MIB));
     assert!(pool.explain(On::Nothing, 2 * MIB).unwrap().to_string().contains("not in one piece"));
+}
+
+/// Nothing is said to have been tried for a request that nobody made.
+#[test]
+fn an_explanation_says_what_was_not_tried() {
+    let pool = pool(Pacing::Eager);
+    let lines = |text: String| text.lines().map(str::trim).map(String::from).collect::<Vec<_>>();
+    let ways = "waiting, memory of other streams, giving back what is idle, growth";
+    let shortage = pool.explain(On::Nothing, 65 * MIB).unwrap();
+    assert_eq!(shortage.tried, Tried::Nothing);
+    assert!(lines(shortage.to_string()).contains(&format!("not tried: {ways}")), "{shortage}");
+    let refused = pool.allocate(65 * MIB).unwrap_err().to_string();
+    assert!(lines(refused.clone()).contains(&format!("tried: {ways}")), "{refused}");
+    // Where nothing stands against a request, nothing is said to.
+    let free = Pool::new(SimDevice::new(SimConfig::new()), PoolConfig::new()).unwrap();
+    let text = free.explain(On::Nothing, MIB).unwrap().to_string();
+    assert!(text.ends_with("if it is refused, free some of what is live"), "{text}");
+    assert!(!text.contains("the device has no more"), "{text}");
+    // What a setting rules out is not said to have been tried.
+    let growth = Growth { order: [Way::Migration; 3], ..Growth::new() };
+    let config = PoolConfig::new().initial_bytes(4 * MIB).growth(growth);
+    let fixed = Pool::new(SimDevice::new(SimConfig::new()), config).unwrap();
+    let text = fixed.allocate(5 * MIB).unwrap_err().to_string();
+    assert!(text.contains("giving back what is idle; it may not grow\n"), "{text}");
 }

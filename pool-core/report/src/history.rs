@@ -351,6 +351,12 @@ impl History {
         self.failures
     }
 
+    /// Whether a block begins there that the program has.
+    #[cfg(feature = "live")]
+    pub(crate) fn is_live(&self, address: u64) -> bool {
+        self.open.get(address).is_some_and(|open| !open.is_deferred)
+    }
+
     /// How many events could not be as they were told.
     #[must_use]
     pub fn odd_events(&self) -> u64 {

@@ -7,7 +7,8 @@
 //! and the moments of the peak and of each failure. The page has everything in it, and may reach
 //! nothing: its own policy forbids the browser any request.
 //!
-//! It knows no pool. Whatever can say what it did can be shown: a recorder, a log, a replay.
+//! It knows no pool. Whatever can say what it did can be shown: a recorder, a log, a replay. With the
+//! feature `live` there is one that it knows: the pool of `pool-core`, at work, in `live`.
 //!
 //! # Example
 //!
@@ -37,6 +38,8 @@ mod event;
 mod figure;
 mod fragments;
 mod history;
+#[cfg(feature = "live")]
+pub mod live;
 mod names;
 mod open;
 mod pack;

@@ -17,6 +17,12 @@ pub(crate) struct OpenBlocks(BTreeMap<u64, Open>);
 
 impl OpenBlocks {
     /// The block that begins at an address.
+    #[cfg(feature = "live")]
+    pub(crate) fn get(&self, address: u64) -> Option<&Open> {
+        self.0.get(&address)
+    }
+
+    /// The same, to be changed.
     pub(crate) fn get_mut(&mut self, address: u64) -> Option<&mut Open> {
         self.0.get_mut(&address)
     }

@@ -201,7 +201,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             return extended.map(|_| false);
         }
         self.notice(Notice::Grown {
-            offset_bytes: arena.origin_bytes + arena.size_bytes,
+            offset_bytes: Some(arena.origin_bytes + arena.size_bytes),
             size_bytes: more_bytes,
             cost: self.since(began),
         });
@@ -267,14 +267,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let arena = Arena { range, size_bytes, origin_bytes, stretch, kind, claim };
             self.enter_arena(books, arena, address, space).then_some(origin_bytes)
         });
-        if let Some(offset_bytes) = entered {
-            self.notice(Notice::Grown { offset_bytes, size_bytes, cost });
+        if entered.is_some() {
+            self.notice(Notice::Grown { offset_bytes: entered, size_bytes, cost });
             return Ok(true);
         }
         match self.give_back(&range, size_bytes) {
             Ok(true) => Ok(false),
             refused => {
-                self.notice(Notice::Grown { offset_bytes: 0, size_bytes, cost });
+                self.notice(Notice::Grown { offset_bytes: None, size_bytes, cost });
                 self.with_books(|books| books.strays.push((range, size_bytes)));
                 refused
             }

@@ -121,7 +121,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let is_gone = matches!(given_back, Ok(true));
             if is_gone {
                 let cost = Duration::ZERO;
-                self.notice(Notice::Released { offset_bytes: 0, size_bytes, cost });
+                self.notice(Notice::Released { offset_bytes: None, size_bytes, cost });
             }
             if let Err(failed) = given_back {
                 keep(failure, failed);
@@ -165,8 +165,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let is_gone = matches!(given_back, Ok(true));
         if is_gone {
             // Before its place can be another's.
-            let &Arena { origin_bytes: offset_bytes, size_bytes, .. } = arena;
-            let cost = self.since(began);
+            let &Arena { origin_bytes, size_bytes, .. } = arena;
+            let (offset_bytes, cost) = (Some(origin_bytes), self.since(began));
             self.notice(Notice::Released { offset_bytes, size_bytes, cost });
         }
         self.with_books(|books| {

@@ -10,7 +10,7 @@ use super::error::{Cause, PoolError};
 use super::gather::Gathered;
 use super::inner::{CLEAN, Failed, Inner, keep};
 use super::sabotage::QUERIES_IN_CAPTURE;
-use super::shortage::{Remedy, Shortage};
+use super::shortage::{Remedy, Shortage, Tried};
 use super::sources::Joined;
 use super::stream::StreamId;
 use super::tenant::remedy_of;
@@ -73,6 +73,7 @@ const MOST_APPEALS: u32 = 16;
 const MOST_ROUNDS: u32 = 5;
 
 /// A request on its way through the steps.
+#[expect(clippy::struct_excessive_bools, reason = "each is what one step needs to know")]
 pub(super) struct Plea<'a, D: Device> {
     pub(super) asker: &'a Asker<D>,
     pub(super) request: Request,
@@ -168,7 +169,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.make_way_at_last(&mut plea.failure);
                 continue;
             }
-            let shortage = self.shortage(&plea);
+            let shortage = Shortage { tried: Tried::All, ..self.shortage(&plea) };
             let before = self.free_bytes_anywhere();
             let freed = appeals > 0
                 && self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));

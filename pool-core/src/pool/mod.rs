@@ -123,7 +123,7 @@ pub use movable::{Movable, MovableGuard};
 pub use policy::{Affinity, Deferred, Lifetime};
 #[cfg(pool_sabotage)]
 pub(crate) use sabotage::NAMES as SWITCHES;
-pub use shortage::{Remedy, Shortage};
+pub use shortage::{Remedy, Shortage, Tried};
 pub use stats::{DeviceCalls, Latency, PoolStats};
 pub use stream::{GraphId, On, StreamId, Tag};
 pub use upkeep::Reclaimed;

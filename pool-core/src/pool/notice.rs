@@ -10,7 +10,7 @@ use super::error::PoolError;
 use super::free::Waits;
 use super::inner::Inner;
 #[cfg(feature = "record")]
-use super::record::What;
+use super::record::{NOWHERE, What};
 use super::stream::{On, StreamId};
 use crate::device::{Call, Device};
 use crate::range::{Block, Handle, HandleError, Request};
@@ -26,7 +26,7 @@ pub(super) enum Notice {
     /// Memory of one stream went to another.
     Stolen { size_bytes: u64, stream: Option<u32> },
     /// The device gave an arena, or more of one.
-    Grown { offset_bytes: u64, size_bytes: u64, cost: Duration },
+    Grown { offset_bytes: Option<u64>, size_bytes: u64, cost: Duration },
     /// Pages were mapped.
     Committed { offset_bytes: u64, size_bytes: u64, cost: Duration },
     /// Pages were unmapped.
@@ -34,7 +34,7 @@ pub(super) enum Notice {
     /// Pages that held no block serve elsewhere.
     PagesMoved { size_bytes: u64 },
     /// Memory went back to the device.
-    Released { offset_bytes: u64, size_bytes: u64, cost: Duration },
+    Released { offset_bytes: Option<u64>, size_bytes: u64, cost: Duration },
     /// A block was copied.
     Moved { from_bytes: u64, offset_bytes: u64, size_bytes: u64 },
     /// A call of the device failed.
@@ -209,7 +209,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 (What::Stolen, 0, size_bytes, stream.unwrap_or(0))
             }
             Notice::Grown { offset_bytes, size_bytes, cost } => {
-                (What::Grown { cost }, offset_bytes, size_bytes, 0)
+                (What::Grown { cost }, offset_bytes.unwrap_or(NOWHERE), size_bytes, 0)
             }
             Notice::Committed { offset_bytes, size_bytes, cost } => {
                 (What::Committed { cost }, offset_bytes, size_bytes, 0)
@@ -219,7 +219,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
             Notice::PagesMoved { size_bytes } => (What::PagesMoved, 0, size_bytes, 0),
             Notice::Released { offset_bytes, size_bytes, cost } => {
-                (What::Released { cost }, offset_bytes, size_bytes, 0)
+                (What::Released { cost }, offset_bytes.unwrap_or(NOWHERE), size_bytes, 0)
             }
             Notice::Moved { from_bytes, offset_bytes, size_bytes } => {
                 (What::Moved { from_bytes }, offset_bytes, size_bytes, 0)

@@ -18,8 +18,8 @@ use crate::threads::Threads;
 
 /// What is where when a request is refused.
 ///
-/// Written out it is a few lines: what was asked, what there is in which state, what was tried, and
-/// which setting would have served. Sizes have a unit, and what was asked its bytes too.
+/// Written out it is a few lines: what was asked, what there is in which state, what was tried and what
+/// was not, and which setting would have served. Sizes have a unit, and what was asked its bytes too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortage {
@@ -51,6 +51,10 @@ pub struct Shortage {
     pub tenancy: Option<TenantStats>,
     /// Captures that are under way: while they last nothing is waited for or given back.
     pub captures: Vec<GraphId>,
+    /// What was tried for it.
+    pub tried: Tried,
+    /// Whether the pool may grow: [`Growth::order`] lets it, and no capture keeps it from that.
+    pub may_grow: bool,
     /// What would have helped.
     pub remedy: Remedy,
     /// Whether enough is free, in pieces, which [pages](Pages) would put together: the device has them, and
@@ -61,6 +65,17 @@ pub struct Shortage {
     pub best_fit_may_serve: bool,
     /// Bytes that would have to be reserved for this request, with an eighth to spare.
     pub wanted_bytes: u64,
+}
+
+/// What was tried for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tried {
+    /// Nothing: nobody made it, it was [explained](Pool::explain).
+    #[default]
+    Nothing,
+    /// All that could be: it is about to be refused, or was.
+    All,
 }
 
 /// What would have served a request.
@@ -134,10 +149,41 @@ impl Shortage {
         Some(advised)
     }
 
+    /// The line before the last: what was tried, and what was not, and why.
+    fn write_tries(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_captured = !self.captures.is_empty();
+        f.write_str(match (self.tried, is_captured) {
+            (Tried::All, false) => {
+                "\n  tried: waiting, memory of other streams, giving back what is idle"
+            }
+            (Tried::All, true) => "\n  tried: memory of other streams",
+            (Tried::Nothing, false) => {
+                "\n  not tried: waiting, memory of other streams, giving back what is idle"
+            }
+            (Tried::Nothing, true) => "\n  not tried: memory of other streams",
+        })?;
+        if self.may_grow {
+            f.write_str(", growth")?;
+        } else {
+            f.write_str("; it may not grow")?;
+        }
+        if is_captured {
+            f.write_str("; neither waiting nor giving back can be, for ")?;
+            for (place, graph) in self.captures.iter().enumerate() {
+                write!(f, "{}{graph}", if place == 0 { "" } else { ", " })?;
+            }
+            f.write_str(" is captured")?;
+        }
+        Ok(())
+    }
+
     /// The last line: what to change.
     fn write_remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wanted = Human(self.wanted_bytes);
         match self.remedy {
+            Remedy::FreeMemory if self.tried == Tried::Nothing => f.write_str(
+                "ask for it, since no setting stands against it; if it is refused, free some of what is live",
+            ),
             Remedy::FreeMemory => f.write_str(
                 "free some of what is live: the device has no more, and nothing that the pool has is idle",
             ),
@@ -225,19 +271,7 @@ impl fmt::Display for Shortage {
         if let Some(tenancy) = &self.tenancy {
             write!(f, "\n  {tenancy}")?;
         }
-        if self.captures.is_empty() {
-            f.write_str(
-                "\n  tried: waiting, memory of other streams, giving back what is idle, growth",
-            )?;
-        } else {
-            f.write_str(
-                "\n  tried: memory of other streams; neither waiting nor giving back, for ",
-            )?;
-            for (place, graph) in self.captures.iter().enumerate() {
-                write!(f, "{}{graph}", if place == 0 { "" } else { ", " })?;
-            }
-            f.write_str(" is captured")?;
-        }
+        self.write_tries(f)?;
         f.write_str("\n  to do: ")?;
         self.write_remedy(f)
     }
@@ -257,6 +291,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let size_bytes = shortage.size_bytes;
         let may_grow = order.iter().any(|way| matches!(way, Way::InPlace | Way::Overflow));
+        shortage.may_grow = may_grow
+            && (shortage.captures.is_empty()
+                || self.capabilities.contains(Capabilities::GROWS_IN_CAPTURE));
         let needed = shortage.reserved_bytes.saturating_add(size_bytes);
         let is_limited = shortage.limit_bytes.is_some_and(|limit| limit < needed);
         let is_free = shortage.free_bytes >= size_bytes;

@@ -83,6 +83,22 @@ impl<T: Threads> SharedAllocator<T> {
         }
     }
 
+    /// The blocks that the program has, one space at a time.
+    #[cfg(feature = "record")]
+    pub(crate) fn live_blocks(&self) -> Vec<Block> {
+        let centre = &self.inner().centre;
+        let mut blocks = Vec::new();
+        for shard in centre.all() {
+            blocks.extend(centre.lock(shard).range().live_blocks_of_islands());
+        }
+        // What is in caches or set aside is the program's no more.
+        let live = blocks.iter().filter_map(|block| {
+            let handle = self.block_at(block.offset_bytes())?;
+            self.block(handle).ok()
+        });
+        live.collect()
+    }
+
     /// How many spaces there can be, the hub included.
     pub(crate) fn most_spaces(&self) -> u32 {
         self.inner().centre.count()

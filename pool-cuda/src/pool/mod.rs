@@ -8,6 +8,7 @@
 //! | `travels` | uses on several streams, in order |
 //! | `movable` | buffers that the pool may move |
 //! | `sleep` | a pool whose memory is the device's for a while |
+//! | `recorded`, `reported` | what the pool below has noted, and the page of it |
 //! | `pinned`, `registered` | memory of the host, for copies that do not wait |
 
 mod access;
@@ -20,6 +21,8 @@ mod pinned;
 #[cfg(feature = "record")]
 mod recorded;
 mod registered;
+#[cfg(feature = "report")]
+mod reported;
 mod sleep;
 mod stream;
 mod travels;

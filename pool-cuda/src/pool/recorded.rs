@@ -1,6 +1,8 @@
 //! What the pool below has noted (feature `record`).
 
-use pool_core::record::{Events, Figures, Fragmentation, Label, RecordConfig, Since};
+use pool_core::record::{
+    Events, Figures, Fragmentation, Inventory, Label, LabelId, RecordConfig, Since,
+};
 
 use super::{CudaPool, Error};
 use crate::device::CudaDevice;
@@ -78,6 +80,19 @@ impl CudaPool {
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.parts.core.figures()
+    }
+
+    /// The whole name of a label: see [`pool_core::Pool::label_path`].
+    #[must_use]
+    pub fn label_path(&self, label: LabelId) -> Option<String> {
+        self.parts.core.label_path(label)
+    }
+
+    /// Where the pool's memory is, and the blocks that the program has: see
+    /// [`pool_core::Pool::inventory`].
+    #[must_use]
+    pub fn inventory(&self) -> Inventory {
+        self.parts.core.inventory()
     }
 
     /// How much of what is free could not serve a size: see [`pool_core::Pool::fragmentation`].

@@ -42,4 +42,4 @@ pub use operation::{Operation, Pace, Pick, Program, Release, Shape, Where};
 pub use platform::{ProgramThreads, TurnGuard, TurnLock};
 pub use run::{Tally, check, check_threads};
 #[cfg(feature = "record")]
-pub use run::{check_recorded, check_threads_recorded};
+pub use run::{check_recorded, check_threads_recorded, check_watched};

@@ -139,7 +139,7 @@ struct Guests {
 /// # Ok::<(), pool_mock::program::Finding>(())
 /// ```
 pub fn check(program: &Program) -> Result<Tally, Finding> {
-    check_alone(program, false)
+    check_alone(program, false, |_| {})
 }
 
 /// As [`check`], of a pool that records: what it notes must come to what its books say.
@@ -149,10 +149,40 @@ pub fn check(program: &Program) -> Result<Tally, Finding> {
 /// As [`check`].
 #[cfg(feature = "record")]
 pub fn check_recorded(program: &Program) -> Result<Tally, Finding> {
-    check_alone(program, true)
+    check_alone(program, true, |_| {})
 }
 
-fn check_alone(program: &Program, records: bool) -> Result<Tally, Finding> {
+/// As [`check_recorded`], and shows the pool after each step to who has more to look at.
+///
+/// # Errors
+///
+/// As [`check`].
+///
+/// # Example
+///
+/// ```
+/// use pool_mock::program::{check_watched, decode};
+///
+/// let mut most_bytes = 0;
+/// let tally = check_watched(&decode(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 50]), |pool| {
+///     most_bytes = pool.stats().live_bytes.max(most_bytes);
+/// })?;
+/// assert!(tally.served > 0 && most_bytes > 0);
+/// # Ok::<(), pool_mock::program::Finding>(())
+/// ```
+#[cfg(feature = "record")]
+pub fn check_watched(
+    program: &Program,
+    watch: impl FnMut(&Pool<SimDevice, ProgramThreads>),
+) -> Result<Tally, Finding> {
+    check_alone(program, true, watch)
+}
+
+fn check_alone(
+    program: &Program,
+    records: bool,
+    mut watch: impl FnMut(&Pool<SimDevice, ProgramThreads>),
+) -> Result<Tally, Finding> {
     platform::end_threads();
     let run = Run::start(&program.shape, true, records)?;
     run.expect_guests();
@@ -166,6 +196,7 @@ fn check_alone(program: &Program, records: bool) -> Result<Tally, Finding> {
         #[cfg(feature = "record")]
         drop(labels);
         let done = done.and_then(|()| run.look(step));
+        watch(&run.pool);
         outcome = done.map_err(|fault| Finding { step: step + 1, fault });
         if outcome.is_err() {
             break;

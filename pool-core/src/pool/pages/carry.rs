@@ -302,11 +302,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Takes a handle from under addresses; false during a capture.
     pub(super) fn unmap(&self, page: u32, held: &Held<D>) -> Result<bool, Failed<D>> {
-        let Some((range, offset_bytes)) = self.range_at(page) else { return Ok(false) };
+        let Some((range, at, offset_bytes)) = self.range_at(page) else { return Ok(false) };
         self.counters.decommits.add_shared(1);
         let began = self.stamp();
         let unmapped = self.call_outside_captures(Call::Decommit, |device| {
-            device.decommit(&range, offset_bytes, &held.pages)
+            device.decommit(&range, at, &held.pages)
         })?;
         if unmapped.is_some() {
             let (size_bytes, cost) = (self.bytes_of(held), self.since(began));
@@ -315,10 +315,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         Ok(unmapped.is_some())
     }
 
-    fn range_at(&self, page: u32) -> Option<(Arc<D::Range>, u64)> {
+    /// Where pages begin: the range, and the offsets in it and in the pool's space.
+    fn range_at(&self, page: u32) -> Option<(Arc<D::Range>, u64, u64)> {
         self.with_books(|books| {
             let paging = books.paging.as_ref()?;
-            Some((paging.range.clone(), paging.offset_of(page)))
+            let offset_bytes = self.shared.shape().bytes(paging.stretch_of(page, 0).start.into());
+            Some((paging.range.clone(), paging.offset_of(page), offset_bytes))
         })
     }
 
@@ -390,7 +392,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let began = self.stamp();
         match self.call_growing(Call::CreatePages, |device| device.create_pages(bytes)) {
             Ok(Some(pages)) => {
-                let (offset_bytes, size_bytes, cost) = (0, bytes, self.since(began));
+                let (offset_bytes, size_bytes, cost) = (None, bytes, self.since(began));
                 self.notice(Notice::Grown { offset_bytes, size_bytes, cost });
                 self.with_books(|books| {
                     let paging = books.paging.iter_mut();
@@ -431,7 +433,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         if let Some(size_bytes) = bytes {
             self.unreserve(size_bytes);
             let cost = self.since(began);
-            self.notice(Notice::Released { offset_bytes: 0, size_bytes, cost });
+            self.notice(Notice::Released { offset_bytes: None, size_bytes, cost });
         }
         if let Err(failed) = destroyed {
             keep(failure, failed);
@@ -452,12 +454,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Maps a row; false if it is not.
     pub(super) fn map(&self, row: &Row<D>, failure: &mut Option<Failed<D>>) -> bool {
-        let Some((range, offset_bytes)) = self.range_at(row.pages.start) else { return false };
+        let Some((range, at, offset_bytes)) = self.range_at(row.pages.start) else { return false };
         let pages: Vec<&D::Pages> = row.handles.iter().map(|held| &held.pages).collect();
         self.counters.commits.add_shared(1);
         let began = self.stamp();
-        match self.call_growing(Call::Commit, |device| device.commit(&range, offset_bytes, &pages))
-        {
+        match self.call_growing(Call::Commit, |device| device.commit(&range, at, &pages)) {
             Ok(Some(())) => {
                 let size_bytes = row.handles.iter().map(|held| self.bytes_of(held)).sum();
                 let cost = self.since(began);

@@ -152,6 +152,12 @@ impl<D: Device> Paging<D> {
         self.grid.stretch(&(page..page + count))
     }
 
+    /// Handles that are behind addresses, with their first pages.
+    #[cfg(feature = "record")]
+    pub(in crate::pool) fn mapped(&self) -> impl Iterator<Item = Stretch> + '_ {
+        self.mapped.iter().map(|(&page, held)| self.stretch_of(page, held.count))
+    }
+
     /// Where pages begin in the range.
     pub(super) fn offset_of(&self, page: u32) -> u64 {
         u64::from(page) * self.page_bytes

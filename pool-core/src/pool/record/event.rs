@@ -15,8 +15,8 @@ pub struct Event {
     pub time: Duration,
     /// What.
     pub what: What,
-    /// Where it begins, in the pool's space of offsets; zero where that says nothing. The arena is the one
-    /// that was [grown](What::Grown) over it last.
+    /// Where it begins, in the pool's space of offsets; zero where that says nothing, [`NOWHERE`] of memory
+    /// that has no place there. The arena is the one that was [grown](What::Grown) over it last.
     pub offset_bytes: u64,
     /// How much. Of a refusal, what was asked for; of all else, what it came to.
     pub size_bytes: u64,
@@ -27,6 +27,9 @@ pub struct Event {
     /// Which thread did it: a number that the recorder gave it; zero: one that has no cache.
     pub thread: u32,
 }
+
+/// Where memory begins that has no place in the pool's space of offsets: pages that are behind no addresses.
+pub const NOWHERE: u64 = u64::MAX;
 
 /// What a thread is at, by its number: see [`Pool::label`](crate::Pool::label). Zero is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -285,11 +288,11 @@ impl fmt::Display for What {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?}: {} bytes at {} {}",
-            self.time, self.size_bytes, self.offset_bytes, self.what
-        )?;
+        write!(f, "{:?}: {} bytes", self.time, self.size_bytes)?;
+        if self.offset_bytes != NOWHERE {
+            write!(f, " at {}", self.offset_bytes)?;
+        }
+        write!(f, " {}", self.what)?;
         if self.stream > 0 {
             write!(f, " on stream {}", self.stream)?;
         }

@@ -168,6 +168,11 @@ impl<T: Threads> Labels<T> {
         }
     }
 
+    /// The label that a live block was asked for under.
+    pub(super) fn of(&self, handle: Handle) -> u32 {
+        self.shard(handle).lock().get(&handle.to_raw()).map_or(0, |&(label, _)| label)
+    }
+
     fn uncharge(&self, label: u32, size_bytes: u64) {
         self.count.fetch_add(1_u64.wrapping_neg(), Ordering::Relaxed);
         self.each(label, |account| {

@@ -16,6 +16,7 @@
 //! | `recorder` | all of these |
 //! | `paths` | hits while the pool records |
 //! | `figures` | what it comes to, for people and for exporters |
+//! | `inventory` | what there is at a moment |
 //!
 //! # Example
 //!
@@ -43,6 +44,7 @@
 mod clock;
 mod event;
 mod figures;
+mod inventory;
 mod labels;
 mod paths;
 #[cfg(feature = "metrics")]
@@ -57,8 +59,9 @@ use core::fmt;
 use core::marker::PhantomData;
 
 pub use clock::Clock;
-pub use event::{Event, LabelId, Refused, Served, What};
+pub use event::{Event, LabelId, NOWHERE, Refused, Served, What};
 pub use figures::{Figures, Fragmentation};
+pub use inventory::{Inventory, LiveBlock};
 pub use labels::LabelUse;
 #[cfg(feature = "metrics")]
 pub use publish::describe_metrics;
