@@ -18,8 +18,9 @@ pub enum Handles {
 ///
 /// A pool in pages has one range of addresses, many times as long as there is memory, and puts pages
 /// only where blocks lie: as many as a request needs, so that [`Growth`](super::Growth)'s steps and
-/// growth ahead of need are for the memory that several streams share alone. When it may not have
-/// more, it takes pages that hold no block away and puts them where they are needed, once the work
+/// growth ahead of need are for the memory that several streams share alone, and are an eighth of what
+/// there is at most. While it could have four times as much again, and half of what it has is in use, a
+/// stream gets new pages before it waits for what others have. When it may not have more, it takes pages that hold no block away and puts them where they are needed, once the work
 /// that used them is done. Movable buffers are not [migrated](super::Way::Migration), lifetimes are
 /// not kept apart, and under [buddy placement](crate::Placement::Buddy), or if a page is not a
 /// multiple of the granule, the pool is as without.
