@@ -34,7 +34,7 @@
 //!   Brings `SharedAllocator`, `Pool` and `Device` too.
 //! - `std`: a cache for every thread by itself, and a lock that yields to the operating system.
 //! - `serde`: policies and advice can be written and read, as one run hands them to the next.
-//! - `record`: what a pool did, as [events, labels and figures](record).
+//! - `record`: what a pool did, as events, labels and figures.
 //! - `metrics`: these figures for the facade of that name.
 //! - `tracing`: what happens off the way of a hit as events of that crate.
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.

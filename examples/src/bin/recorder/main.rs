@@ -125,6 +125,7 @@ fn show(pool: &Pool<SimDevice>, out: &mut impl Write) -> io::Result<()> {
 }
 
 #[cfg(not(feature = "record"))]
-fn show(_: &Pool<SimDevice>, _: &mut impl Write) -> io::Result<()> {
-    Ok(())
+fn show(_: &Pool<SimDevice>, out: &mut impl Write) -> io::Result<()> {
+    // Nothing was recorded.
+    out.flush()
 }
