@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use pool_core::policy::{Growth, Way};
+use pool_core::policy::{Growth, Pages, Way};
 use pool_core::record::{Clock, Event, RecordConfig, Refused, Served, Since, What};
 use pool_core::{On, Pool, PoolConfig, Tried};
 use pool_mock::device::{Pacing, SimConfig, SimDevice};
@@ -188,4 +188,20 @@ fn an_explanation_says_what_was_not_tried() {
     let fixed = Pool::new(SimDevice::new(SimConfig::new()), config).unwrap();
     let text = fixed.allocate(5 * MIB).unwrap_err().to_string();
     assert!(text.contains("giving back what is idle; it may not grow\n"), "{text}");
+}
+
+#[test]
+fn pages_that_are_about_to_go_are_still_there() {
+    let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
+    let pool = Pool::new(device, PoolConfig::new().pages(Pages::default())).unwrap();
+    let stream = pool.create_stream().unwrap();
+    let block = pool.allocate_on(stream, 4 * MIB).unwrap();
+    pool.free_on(stream, block.handle()).unwrap();
+    let trimmed = pool.trim(0).unwrap();
+    assert_eq!((trimmed.released_bytes, trimmed.pending_bytes), (0, 4 * MIB));
+    let there = || pool.inventory().memory.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    assert_eq!(there(), 4 * MIB);
+    pool.device().run_all();
+    pool.trim(0).unwrap();
+    assert_eq!(there(), 0);
 }

@@ -152,10 +152,12 @@ impl<D: Device> Paging<D> {
         self.grid.stretch(&(page..page + count))
     }
 
-    /// Handles that are behind addresses, with their first pages.
+    /// Where handles are behind addresses, those among them that are about to go.
     #[cfg(feature = "record")]
     pub(in crate::pool) fn mapped(&self) -> impl Iterator<Item = Stretch> + '_ {
-        self.mapped.iter().map(|(&page, held)| self.stretch_of(page, held.count))
+        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.victims.handles);
+        let leaving = leaving.map(|(page, held)| (page, held));
+        self.mapped.iter().chain(leaving).map(|(&page, held)| self.stretch_of(page, held.count))
     }
 
     /// Where pages begin in the range.
