@@ -72,6 +72,9 @@ const MOST_APPEALS: u32 = 16;
 /// How often all steps are taken before a request is refused.
 const MOST_ROUNDS: u32 = 5;
 
+/// How often other threads may be faster, and take what was got for a request, without a round less.
+const MOST_LOST: u32 = 50;
+
 /// A request on its way through the steps.
 #[expect(clippy::struct_excessive_bools, reason = "each is what one step needs to know")]
 pub(super) struct Plea<'a, D: Device> {
@@ -91,6 +94,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) mixes: bool,
     /// Whether it grows for itself alone, before it waits for what others have.
     pub(super) is_first: bool,
+    /// Whether the device gave memory for it.
+    has_grown: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -110,6 +115,7 @@ impl<'a, D: Device> Plea<'a, D> {
             tight: false,
             mixes: false,
             is_first: false,
+            has_grown: false,
             again: false,
             failure: None,
         }
@@ -150,11 +156,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
         loop {
             // What a step changes may help one that came before it: so as often as a round changes
             // anything, and no second call would find more.
-            for _ in 0..MOST_ROUNDS {
+            let (mut rounds, mut lost) = (0, 0);
+            while rounds < MOST_ROUNDS {
                 let before = self.state();
                 if let Some(block) = self.take_steps(&mut plea)? {
                     self.grow_ahead(true, &mut plea.failure);
                     return Ok(block);
+                }
+                // There was memory, and others have it: there may be more.
+                match core::mem::take(&mut plea.has_grown) {
+                    true if lost < MOST_LOST => lost += 1,
+                    _ => rounds += 1,
                 }
                 if self.state() == before {
                     if !self.others_have_some() {
@@ -321,10 +333,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 plea.is_first = self.rather_grows(plea);
                 let grown = plea.is_first && self.make_room(plea);
                 plea.is_first = false;
+                plea.has_grown |= grown;
                 grown
             }
             Step::Gather => self.gather(plea),
-            Step::Grow => self.make_room(plea),
+            Step::Grow => {
+                let grown = self.make_room(plea);
+                plea.has_grown |= grown;
+                grown
+            }
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }
