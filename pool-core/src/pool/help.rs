@@ -164,9 +164,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     return Ok(block);
                 }
                 // There was memory, and others have it: there may be more.
-                match core::mem::take(&mut plea.has_grown) {
-                    true if lost < MOST_LOST => lost += 1,
-                    _ => rounds += 1,
+                if core::mem::take(&mut plea.has_grown) && lost < MOST_LOST {
+                    lost += 1;
+                } else {
+                    rounds += 1;
                 }
                 if self.state() == before {
                     if !self.others_have_some() {
