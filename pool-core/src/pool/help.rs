@@ -96,6 +96,8 @@ pub(super) struct Plea<'a, D: Device> {
     pub(super) is_first: bool,
     /// Whether the device gave memory for it.
     has_grown: bool,
+    /// Whether it was not served where there was room for it: others were faster, or have it in hand.
+    pub(super) has_missed: bool,
     /// Whether a step waited for another thread, and is to be taken again.
     pub(super) again: bool,
     /// The last call of the device that failed on the way.
@@ -116,6 +118,7 @@ impl<'a, D: Device> Plea<'a, D> {
             mixes: false,
             is_first: false,
             has_grown: false,
+            has_missed: false,
             again: false,
             failure: None,
         }
@@ -283,6 +286,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if let Ok(Some(_)) | Err(_) = served {
                 return served;
             }
+            plea.has_missed = true;
         }
         self.attempt_once(plea, may_wait)
     }

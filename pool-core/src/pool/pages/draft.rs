@@ -103,7 +103,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             for need in self.needs_of_request(plea, is_clean) {
                 let mut places = holes.places(&paging.grid, need);
                 // What a search did not find among what is free, it does not find now.
-                places.retain(|place| place.new > 0 || !need.is_span);
+                places.retain(|place| place.new > 0 || !(need.is_span || plea.has_missed));
                 let candidates = match places.first() {
                     Some(first) if u64::from(first.new) > room && !books.is_capturing() => {
                         let free =
