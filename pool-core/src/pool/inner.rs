@@ -89,7 +89,8 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let PoolConfig { settings, on_shortage, tenancy, finds_addresses } = config;
+        let PoolConfig { mut settings, on_shortage, tenancy, finds_addresses } = config;
+        settings.granule_bytes = settings.granule_bytes.max(device.granule_bytes());
         let seat = tenancy.map(|account| Seat::take(account).ok_or(PoolError::TenancyTaken));
         let seat = seat.transpose()?;
         let capabilities = device.capabilities();
