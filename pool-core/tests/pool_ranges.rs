@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use pool_core::device::{Device, Failure};
-use pool_core::{Pool, PoolConfig, PoolError};
+use pool_core::{Pool, PoolConfig, PoolError, Remedy};
 
 const MIB: u64 = 1 << 20;
 
@@ -118,6 +118,11 @@ fn growth_asks_for_no_more_than_a_range_unless_a_request_needs_it() {
     // What no range holds is refused, and the reason is the device's.
     let refused = pool.allocate(48 * MIB + 1).unwrap_err();
     assert!(refused.to_string().contains(&TooLarge.to_string()), "{refused}");
+    let PoolError::OutOfMemory { shortage, .. } = refused else { panic!("{refused}") };
+    assert_eq!(shortage.remedy, Remedy::AskForLess);
+    assert_eq!(shortage.most_range_bytes, Some(48 * MIB));
+    assert!(shortage.to_string().contains("in parts: the device gives no more than 48 MiB at once"));
+    assert_eq!(shortage.advised(PoolConfig::new().settings()), None);
     pool.verify().unwrap();
     assert_eq!(device.given(), [48 * MIB, 48 * MIB]);
 }
