@@ -1,7 +1,7 @@
 //! An OpenCL device, as a pool takes it.
 
 use core::time::Duration;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cl3::device::{
@@ -14,7 +14,8 @@ use pool_core::device::{Capabilities, Device, Failure, Severity};
 
 use crate::error::ClError;
 use crate::fence::ClFence;
-use crate::handle::{Context, Owned};
+use crate::handle::{Context, Owned, Program};
+use crate::kernels;
 use crate::process;
 use crate::queue::{ClStream, Streams};
 use crate::range::ClRange;
@@ -51,6 +52,8 @@ struct Inner {
     streams: Streams,
     /// In which memory is used first, so that it is there.
     first_uses: ClStream,
+    /// The kernels, once they are built.
+    program: OnceLock<Owned<Program>>,
     context: Owned<Context>,
     raw: Raw,
     name: String,
@@ -83,7 +86,11 @@ impl ClDevice {
     /// }
     /// ```
     pub fn open(ordinal: usize) -> core::result::Result<Self, ClError> {
+        // A runtime sets itself up in its first calls. PoCL 3.1 lets other threads see its devices before
+        // they are there.
+        static OPENING: Mutex<()> = Mutex::new(());
         process::enter()?;
+        let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let devices = all_devices()?;
         let raw = *devices
             .get(ordinal)
@@ -101,6 +108,7 @@ impl ClDevice {
         let inner = Inner {
             streams: Streams::default(),
             first_uses: ClStream::create(context.raw(), raw)?,
+            program: OnceLock::new(),
             context,
             name: name_of(raw)?,
             total_bytes: bytes_of(raw, CL_DEVICE_GLOBAL_MEM_SIZE)?,
@@ -129,9 +137,8 @@ impl ClDevice {
         Self { inner: self.inner.clone(), most_range_bytes }
     }
 
-    /// A stream, which a pool over this device can be told of ([`Pool::adopt`]).
-    ///
-    /// [`Pool::adopt`]: pool_core::Pool::adopt
+    /// A stream of the program's own. Pools over the device may be told of it, and know of it when they
+    /// wait for all work.
     ///
     /// # Errors
     ///
@@ -140,11 +147,17 @@ impl ClDevice {
     /// # Example
     ///
     /// ```
+    /// use pool_core::{Pool, PoolConfig};
+    ///
     /// # let Ok(device) = pool_opencl::ClDevice::open(0) else { return Ok(()) };
-    /// let pool = pool_core::Pool::new(device.clone(), pool_core::PoolConfig::new())?;
-    /// let stream = pool.adopt(device.create_stream()?)?;
-    /// let block = pool.allocate_on(stream, 4096)?;
-    /// pool.free_on(stream, block.handle())?;
+    /// let pool = Pool::new(device.clone(), PoolConfig::new())?;
+    /// let queue = device.create_stream()?;
+    /// // A pool that does not know a queue records an event at each free.
+    /// let block = pool.allocate_on(&queue, 4096)?;
+    /// pool.free_on(&queue, block.handle())?;
+    /// // SAFETY: the pool has a clone, so the queue stays what it is.
+    /// let stream = unsafe { pool.adopt(queue)? };
+    /// pool.retire(stream)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_stream(&self) -> core::result::Result<ClStream, ClError> {
@@ -164,6 +177,16 @@ impl ClDevice {
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.inner.total_bytes
+    }
+
+    /// The kernels, which are built if they are not.
+    pub(crate) fn program(&self) -> core::result::Result<&Owned<Program>, ClError> {
+        if let Some(program) = self.inner.program.get() {
+            return Ok(program);
+        }
+        // Of two threads that come here at the same time one builds in vain.
+        let built = kernels::build(self.context(), self.raw())?;
+        Ok(self.inner.program.get_or_init(|| built))
     }
 
     pub(crate) fn context(&self) -> cl_context {

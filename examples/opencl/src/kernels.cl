@@ -44,7 +44,7 @@ kernel void dawdle(global uint *sink, uint rounds) {
     *sink = x;
 }
 
-// Gives bytes one value.
-kernel void fill(global uchar *bytes, uchar value) {
-    bytes[get_global_id(0)] = value;
+// Gives bytes from a place on one value.
+kernel void fill(global uchar *bytes, uint first, uchar value) {
+    bytes[first + get_global_id(0)] = value;
 }

@@ -1,10 +1,11 @@
 //! Work to queue: kernels that mark a block's bytes and look at them later.
 
 use core::ffi::{CStr, c_void};
-use std::sync::Arc;
+use core::ops::Range;
 
 use cl3::command_queue;
 use cl3::program::{self, CL_PROGRAM_BUILD_LOG};
+use cl3::types::{cl_context, cl_device_id};
 
 use crate::device::ClDevice;
 use crate::error::ClError;
@@ -15,7 +16,6 @@ use crate::range::ClPart;
 /// The kernels, with their arguments: one thread's.
 #[derive(Debug)]
 pub struct Kernels {
-    program: Arc<Owned<Program>>,
     mark: Owned<Kernel>,
     check: Owned<Kernel>,
     dawdle: Owned<Kernel>,
@@ -23,7 +23,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Builds them for a device.
+    /// Those of a device, for a thread. They are built the first time.
     ///
     /// # Errors
     ///
@@ -36,10 +36,10 @@ impl Kernels {
     /// use pool_opencl::{ClDevice, Kernels};
     ///
     /// # let Ok(device) = ClDevice::open(0) else { return Ok(()) };
-    /// let mut kernels = Kernels::build(&device)?;
+    /// let mut kernels = Kernels::of(&device)?;
     /// let (stream, range) = (device.create_stream()?, device.allocate(1 << 20)?);
     /// let (block, wrong) = (range.part(0, 4096)?, range.part(8192, 4)?);
-    /// kernels.fill(&stream, &wrong, 0)?;
+    /// kernels.fill(&stream, &wrong, 0..4, 0)?;
     /// kernels.mark(&stream, &block, 7)?;
     /// kernels.check(&stream, &block, 7, &wrong)?;
     /// assert_eq!(wrong.read(&stream)?, [0; 4]);
@@ -47,36 +47,9 @@ impl Kernels {
     /// assert_ne!(wrong.read(&stream)?, [0; 4]);
     /// # Ok::<(), pool_core::device::Failure<ClError>>(())
     /// ```
-    pub fn build(device: &ClDevice) -> Result<Self, ClError> {
+    pub fn of(device: &ClDevice) -> Result<Self, ClError> {
         device.check()?;
-        let program =
-            program::create_program_with_source(device.context(), &[include_str!("kernels.cl")])
-                .map_err(ClError::of("clCreateProgramWithSource"))?;
-        // SAFETY: the reference was made just now.
-        let program: Owned<Program> = unsafe { Owned::new(program) };
-        let raw = program.raw();
-        if let Err(code) =
-            program::build_program(raw, &[device.raw()], c"", None, core::ptr::null_mut())
-        {
-            let log = program::get_program_build_info(raw, device.raw(), CL_PROGRAM_BUILD_LOG);
-            return Err(match log {
-                Ok(log) => ClError::Build { log: String::from(log) },
-                Err(_) => ClError::Call { call: "clBuildProgram", code },
-            });
-        }
-        Self::of(Arc::new(program))
-    }
-
-    /// The same for another thread.
-    ///
-    /// # Errors
-    ///
-    /// [`ClError::Call`].
-    pub fn for_another_thread(&self) -> Result<Self, ClError> {
-        Self::of(self.program.clone())
-    }
-
-    fn of(program: Arc<Owned<Program>>) -> Result<Self, ClError> {
+        let program = device.program()?;
         let kernel = |name: &CStr| {
             let kernel = cl3::kernel::create_kernel(program.raw(), name)
                 .map_err(ClError::of("clCreateKernel"))?;
@@ -88,7 +61,6 @@ impl Kernels {
             check: kernel(c"check")?,
             dawdle: kernel(c"dawdle")?,
             fill: kernel(c"fill")?,
-            program,
         })
     }
 
@@ -129,15 +101,47 @@ impl Kernels {
         queue(&mut self.dawdle, stream, &arguments, 1)
     }
 
-    /// Queues that each byte gets a value.
+    /// Queues that bytes of a part get a value.
     ///
     /// # Errors
     ///
-    /// [`ClError::Call`]; nothing is queued.
-    pub fn fill(&mut self, stream: &ClStream, bytes: &ClPart, value: u8) -> Result<(), ClError> {
-        let arguments = [Argument::Part(bytes), Argument::Byte(value)];
-        queue(&mut self.fill, stream, &arguments, bytes.size_bytes())
+    /// [`ClError::NoPart`] if they are none of the part, [`ClError::Call`]; nothing is queued.
+    pub fn fill(
+        &mut self,
+        stream: &ClStream,
+        part: &ClPart,
+        bytes: Range<usize>,
+        value: u8,
+    ) -> Result<(), ClError> {
+        let first = u32::try_from(bytes.start).ok().filter(|_| bytes.end <= part.size_bytes());
+        let Some(first) = first.filter(|_| !bytes.is_empty()) else {
+            return Err(ClError::NoPart {
+                offset_bytes: bytes.start as u64,
+                size_bytes: bytes.len() as u64,
+                range_bytes: part.size_bytes() as u64,
+                granule_bytes: 1,
+            });
+        };
+        let arguments = [Argument::Part(part), Argument::Number(first), Argument::Byte(value)];
+        queue(&mut self.fill, stream, &arguments, bytes.len())
     }
+}
+
+/// The kernels of a device, built.
+pub(crate) fn build(context: cl_context, device: cl_device_id) -> Result<Owned<Program>, ClError> {
+    let program = program::create_program_with_source(context, &[include_str!("kernels.cl")])
+        .map_err(ClError::of("clCreateProgramWithSource"))?;
+    // SAFETY: the reference was made just now.
+    let program: Owned<Program> = unsafe { Owned::new(program) };
+    let raw = program.raw();
+    if let Err(code) = program::build_program(raw, &[device], c"", None, core::ptr::null_mut()) {
+        let log = program::get_program_build_info(raw, device, CL_PROGRAM_BUILD_LOG);
+        return Err(match log {
+            Ok(log) => ClError::Build { log: String::from(log) },
+            Err(_) => ClError::Call { call: "clBuildProgram", code },
+        });
+    }
+    Ok(program)
 }
 
 /// Items that run together, where as many divide all: fewer than any device's most.

@@ -9,6 +9,7 @@
 //! | `range` | [`ClRange`], [`ClPart`]: buffers, and the sub-buffers that blocks are |
 //! | `kernels` | [`Kernels`]: work that marks blocks and looks at them |
 //! | `stress` | queues, threads and blocks in any order, checked byte by byte |
+//! | `trial` | what the conformance suite of `pool_mock` tries the device with |
 //! | `sabotage` | the same device without its waits, which a check has to notice |
 //! | `handle`, `process`, `error` | references to objects of the runtime, forked children, errors |
 //!
@@ -27,6 +28,7 @@ mod queue;
 mod range;
 mod sabotage;
 mod stress;
+mod trial;
 
 pub use device::ClDevice;
 pub use error::ClError;

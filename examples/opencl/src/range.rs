@@ -33,6 +33,17 @@ pub struct ClPart {
 }
 
 impl ClRange {
+    /// A buffer, of which nothing says that its memory is there.
+    fn create(context: cl_context, bytes: usize) -> Result<Owned<Memory>, ClError> {
+        // SAFETY: the context lives, and no memory of the host is named.
+        let buffer = unsafe {
+            memory::create_buffer(context, CL_MEM_READ_WRITE, bytes, core::ptr::null_mut())
+        }
+        .map_err(ClError::of("clCreateBuffer"))?;
+        // SAFETY: the reference was made just now.
+        Ok(unsafe { Owned::new(buffer) })
+    }
+
     /// A buffer, whose memory is there: OpenCL may leave that until the first command that uses it,
     /// so there is one, in a stream of the caller's.
     pub(crate) fn allocate(
@@ -46,13 +57,7 @@ impl ClRange {
             code: cl3::error_codes::CL_INVALID_BUFFER_SIZE,
         };
         let bytes = usize::try_from(size_bytes).map_err(too_large)?;
-        // SAFETY: the context lives, and no memory of the host is named.
-        let buffer = unsafe {
-            memory::create_buffer(context, CL_MEM_READ_WRITE, bytes, core::ptr::null_mut())
-        }
-        .map_err(ClError::of("clCreateBuffer"))?;
-        // SAFETY: the reference was made just now.
-        let buffer: Owned<Memory> = unsafe { Owned::new(buffer) };
+        let buffer = Self::create(context, bytes)?;
         let pattern = 0_u8;
         // SAFETY: the pattern is one byte, which the call copies, and the buffer has one at least.
         let touched = unsafe {
@@ -94,6 +99,11 @@ impl ClRange {
             }
         }
         Ok(())
+    }
+
+    /// What parts begin at.
+    pub(crate) fn granule_bytes(&self) -> u64 {
+        self.granule_bytes
     }
 
     /// A part of it.
@@ -145,6 +155,11 @@ impl ClRange {
 }
 
 impl ClPart {
+    /// A few bytes of no range, which work of this crate's writes to and nobody reads.
+    pub(crate) fn apart(context: cl_context, size_bytes: usize) -> Result<Self, ClError> {
+        Ok(Self { memory: ClRange::create(context, size_bytes)?, size_bytes })
+    }
+
     /// The part that a block is. It is only to be used as long as the block is live, and in its stream's
     /// order; dropped before, its memory stays the block's.
     ///
@@ -207,17 +222,8 @@ impl ClPart {
         let read = unsafe {
             let (queue, memory) = (stream.queue(), self.memory.raw());
             let to = bytes.as_mut_ptr().cast::<c_void>();
-            let none = core::ptr::null();
-            command_queue::enqueue_read_buffer(
-                queue,
-                memory,
-                CL_BLOCKING,
-                0,
-                bytes.len(),
-                to,
-                0,
-                none,
-            )
+            let (size, none) = (bytes.len(), core::ptr::null());
+            command_queue::enqueue_read_buffer(queue, memory, CL_BLOCKING, 0, size, to, 0, none)
         }
         .map_err(ClError::of("clEnqueueReadBuffer"))?;
         // SAFETY: the reference was made just now.

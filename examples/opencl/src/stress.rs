@@ -15,6 +15,7 @@ use pool_core::device::{Device, Failure};
 use pool_core::{Block, Pool, PoolConfig, PoolError, PoolStats, StreamId};
 use thiserror::Error;
 
+use crate::device::ClDevice;
 use crate::error::ClError;
 use crate::kernels::Kernels;
 use crate::queue::ClStream;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub most_bytes: u64,
     /// The pool's limit: the less there is, the more often memory changes streams.
     pub limit_bytes: u64,
+    /// Whether some blocks are checked on another stream than theirs, which the program then has wait.
+    pub elsewhere: bool,
     /// Rounds of the work by which streams fall behind each other.
     pub dawdle_rounds: u32,
     /// What sizes and order are drawn from.
@@ -47,6 +50,7 @@ impl Default for Plan {
             blocks: 6_000,
             most_bytes: 1 << 20,
             limit_bytes: 24 << 20,
+            elsewhere: true,
             dawdle_rounds: 1 << 20,
             seed: 1,
         }
@@ -142,7 +146,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a plan on a device, with kernels that were built for it.
+/// Runs a plan on an open device, by a pool over that or over what stands for it.
 ///
 /// # Errors
 ///
@@ -151,15 +155,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Example
 ///
 /// ```
-/// use pool_opencl::{ClDevice, Kernels, Plan, stress};
+/// use pool_opencl::{ClDevice, Plan, stress};
 ///
 /// # let Ok(device) = ClDevice::open(0) else { return Ok(()) };
-/// let kernels = Kernels::build(&device)?;
-/// let outcome = stress(device, &kernels, &Plan { blocks: 60, ..Plan::default() })?;
+/// let outcome = stress(&device, device.clone(), &Plan { blocks: 60, ..Plan::default() })?;
 /// assert_eq!((outcome.blocks, outcome.wrong_bytes), (60, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn stress<D>(device: D, kernels: &Kernels, plan: &Plan) -> Result<Outcome>
+pub fn stress<D>(opened: &ClDevice, device: D, plan: &Plan) -> Result<Outcome>
 where
     D: Device<Range = ClRange, Stream = ClStream, Error = ClError>,
 {
@@ -174,11 +177,11 @@ where
     let granule_bytes = pool.device().granule_bytes().max(16);
     let counters = pool.device().allocate(2 * granule_bytes * streams.len() as u64)?;
     let part = |place: usize| counters.part(place as u64 * granule_bytes, 4);
-    let mut kernels_here = kernels.for_another_thread()?;
+    let mut kernels = Kernels::of(opened)?;
     let wrong: Vec<ClPart> =
         (0..streams.len()).map(part).collect::<core::result::Result<_, _>>()?;
     for (part, (_, stream)) in wrong.iter().zip(&streams) {
-        kernels_here.fill(stream, part, 0)?;
+        kernels.fill(stream, part, 0..4, 0)?;
     }
     let sinks = (streams.len()..2 * streams.len()).map(part);
     let shared = Shared {
@@ -193,10 +196,10 @@ where
         numbers: AtomicU32::new(0),
         counts: Counts::default(),
     };
-    shared.run(kernels)?;
+    shared.run(opened)?;
     let left = core::mem::take(&mut *lock(&shared.left));
     for live in left {
-        shared.finish(live, None, &mut kernels_here)?;
+        shared.finish(live, None, &mut kernels)?;
     }
     let wrong_bytes = shared.wrong_bytes()?;
     shared.pool.reclaim()?;
@@ -222,12 +225,11 @@ where
     D: Device<Range = ClRange, Stream = ClStream, Error = ClError>,
 {
     /// All threads' work, to its end.
-    fn run(&self, kernels: &Kernels) -> Result<()> {
+    fn run(&self, device: &ClDevice) -> Result<()> {
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.plan.threads.max(1))
                 .map(|thread| {
-                    let kernels = kernels.for_another_thread();
-                    scope.spawn(move || self.work(thread as u64, &mut kernels?))
+                    scope.spawn(move || self.work(thread as u64, &mut Kernels::of(device)?))
                 })
                 .collect();
             let ends =
@@ -257,7 +259,8 @@ where
                 own.push(live);
             } else {
                 let live = own.swap_remove(rng.usize(..own.len()));
-                let elsewhere = (rng.u8(..) < 64).then(|| rng.usize(..self.streams.len()));
+                let elsewhere = (self.plan.elsewhere && rng.u8(..) < 64)
+                    .then(|| rng.usize(..self.streams.len()));
                 self.finish(live, elsewhere, kernels)?;
             }
         }
