@@ -5,6 +5,8 @@ mod support;
 use pool_core::device::{Device, Failure, Severity};
 use pool_opencl::{ClDevice, ClError, ClPart, ClRange, ClStream, Kernels};
 
+use support::Gate;
+
 const MIB: u64 = 1 << 20;
 
 /// A stream with work in it that lasts for a while, on four bytes of its own.
@@ -53,6 +55,30 @@ fn a_fence_lasts_longer_than_its_stream() {
     kernels.mark(&other, &whole(&range, MIB), 1).unwrap();
     other.finish().unwrap();
     assert!(device.is_done(&fence).unwrap());
+}
+
+#[test]
+fn the_fence_of_work_that_failed_is_an_error_and_never_done() {
+    let Some(device) = support::device() else { return };
+    let queue = device.create_stream().unwrap();
+    let gate = Gate::shut(&queue);
+    let fence = device.record(&queue).unwrap();
+    assert_eq!(device.is_done(&fence), Ok(false));
+    gate.fail();
+    let other = device.create_stream().unwrap();
+    let told = [
+        device.wait_on_host(&fence),
+        device.is_done(&fence).map(drop),
+        // Nothing is queued that would fail, too.
+        device.wait(&other, &fence),
+    ];
+    for failure in told {
+        let Err(Failure::Device(error @ ClError::Work { .. })) = failure else {
+            panic!("{failure:?}")
+        };
+        assert_eq!(device.severity(&error), Severity::Fatal);
+    }
+    other.finish().unwrap();
 }
 
 #[test]
