@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cl3::device::{
-    self, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE, CL_DEVICE_MEM_BASE_ADDR_ALIGN,
-    CL_DEVICE_NAME, CL_DEVICE_TYPE_ALL,
+    self, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
+    CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_NAME, CL_DEVICE_TYPE_ALL,
 };
 use cl3::platform;
 use cl3::types::{cl_context, cl_device_id, cl_device_info};
@@ -59,6 +59,8 @@ struct Inner {
     name: String,
     total_bytes: u64,
     granule_bytes: u64,
+    /// Whether its memory is the host's.
+    is_hosts: bool,
 }
 
 /// The runtime's name for a device.
@@ -101,10 +103,7 @@ impl ClDevice {
         // SAFETY: the reference was made just now.
         let context: Owned<Context> = unsafe { Owned::new(context) };
         let most_range_bytes = bytes_of(raw, CL_DEVICE_MAX_MEM_ALLOC_SIZE)?;
-        let align_bits = u32::from(
-            device::get_device_info(raw, CL_DEVICE_MEM_BASE_ADDR_ALIGN)
-                .map_err(ClError::of("clGetDeviceInfo"))?,
-        );
+        let align_bits = number_of(raw, CL_DEVICE_MEM_BASE_ADDR_ALIGN)?;
         let inner = Inner {
             streams: Streams::default(),
             first_uses: ClStream::create(context.raw(), raw)?,
@@ -113,6 +112,7 @@ impl ClDevice {
             name: name_of(raw)?,
             total_bytes: bytes_of(raw, CL_DEVICE_GLOBAL_MEM_SIZE)?,
             granule_bytes: u64::from(align_bits / 8).max(1).next_power_of_two(),
+            is_hosts: number_of(raw, CL_DEVICE_HOST_UNIFIED_MEMORY)? != 0,
             raw: Raw(raw),
         };
         Ok(Self { inner: Arc::new(inner), most_range_bytes })
@@ -179,6 +179,13 @@ impl ClDevice {
         self.inner.total_bytes
     }
 
+    /// Whether its memory is the host's. A pool over it needs a limit then: the host gives out more than
+    /// it has.
+    #[must_use]
+    pub fn has_host_memory(&self) -> bool {
+        self.inner.is_hosts
+    }
+
     /// The kernels, which are built if they are not.
     pub(crate) fn program(&self) -> core::result::Result<&Owned<Program>, ClError> {
         if let Some(program) = self.inner.program.get() {
@@ -219,8 +226,9 @@ impl Device for ClDevice {
             let code = cl3::error_codes::CL_INVALID_BUFFER_SIZE;
             return Err(ClError::Call { call: "clCreateBuffer", code }.into());
         }
-        let Inner { first_uses, granule_bytes, .. } = &*self.inner;
-        Ok(ClRange::allocate(self.context(), first_uses, size_bytes, *granule_bytes)?)
+        let Inner { first_uses, granule_bytes, is_hosts, .. } = &*self.inner;
+        let context = self.context();
+        Ok(ClRange::allocate(context, first_uses, size_bytes, *granule_bytes, *is_hosts)?)
     }
 
     /// The runtime waits for what uses the buffer, and the caller does not.
@@ -346,6 +354,11 @@ fn all_devices() -> core::result::Result<Vec<cl_device_id>, ClError> {
 fn bytes_of(device: cl_device_id, of: cl_device_info) -> core::result::Result<u64, ClError> {
     let bytes = device::get_device_info(device, of).map_err(ClError::of("clGetDeviceInfo"))?;
     Ok(u64::from(bytes))
+}
+
+fn number_of(device: cl_device_id, of: cl_device_info) -> core::result::Result<u32, ClError> {
+    let number = device::get_device_info(device, of).map_err(ClError::of("clGetDeviceInfo"))?;
+    Ok(u32::from(number))
 }
 
 fn name_of(device: cl_device_id) -> core::result::Result<String, ClError> {

@@ -2,7 +2,7 @@
 
 use cl3::error_codes::{
     CL_DEVICE_NOT_AVAILABLE, CL_INVALID_BUFFER_SIZE, CL_INVALID_CONTEXT,
-    CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, error_text,
+    CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, error_text,
 };
 use pool_core::HandleError;
 use pool_core::device::Severity;
@@ -82,6 +82,10 @@ impl ClError {
     /// What it means for what comes after it.
     pub(crate) fn severity(&self) -> Severity {
         match *self {
+            // Of a device whose memory is the host's.
+            Self::Call { call: "clCreateBuffer", code: CL_OUT_OF_HOST_MEMORY } => {
+                Severity::OutOfMemory
+            }
             // A size that no buffer has is one that less memory may do for.
             Self::Call {
                 code:

@@ -4,8 +4,8 @@ use core::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cl3::command_queue;
-use cl3::memory::{self, CL_BUFFER_CREATE_TYPE_REGION, CL_MEM_READ_WRITE};
-use cl3::types::{CL_BLOCKING, cl_buffer_region, cl_context, cl_mem};
+use cl3::memory::{self, CL_BUFFER_CREATE_TYPE_REGION, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
+use cl3::types::{CL_BLOCKING, cl_buffer_region, cl_context, cl_mem, cl_mem_flags};
 use pool_core::device::Device;
 use pool_core::threads::Threads;
 use pool_core::{Block, Pool};
@@ -34,30 +34,37 @@ pub struct ClPart {
 
 impl ClRange {
     /// A buffer, of which nothing says that its memory is there.
-    fn create(context: cl_context, bytes: usize) -> Result<Owned<Memory>, ClError> {
+    fn create(
+        context: cl_context,
+        flags: cl_mem_flags,
+        bytes: usize,
+    ) -> Result<Owned<Memory>, ClError> {
         // SAFETY: the context lives, and no memory of the host is named.
-        let buffer = unsafe {
-            memory::create_buffer(context, CL_MEM_READ_WRITE, bytes, core::ptr::null_mut())
-        }
-        .map_err(ClError::of("clCreateBuffer"))?;
+        let buffer = unsafe { memory::create_buffer(context, flags, bytes, core::ptr::null_mut()) }
+            .map_err(ClError::of("clCreateBuffer"))?;
         // SAFETY: the reference was made just now.
         Ok(unsafe { Owned::new(buffer) })
     }
 
     /// A buffer, whose memory is there: OpenCL may leave that until the first command that uses it,
-    /// so there is one, in a stream of the caller's.
+    /// so there is one, in a stream of the caller's. Where the device's memory is the host's, the
+    /// runtime is asked to take it at once: PoCL 3.1 refuses then, and aborts in the command.
+    ///
+    /// A system that promises more than it has still gives pages when they are first written.
     pub(crate) fn allocate(
         context: cl_context,
         stream: &ClStream,
         size_bytes: u64,
         granule_bytes: u64,
+        is_hosts: bool,
     ) -> Result<Self, ClError> {
         let too_large = |_| ClError::Call {
             call: "clCreateBuffer",
             code: cl3::error_codes::CL_INVALID_BUFFER_SIZE,
         };
         let bytes = usize::try_from(size_bytes).map_err(too_large)?;
-        let buffer = Self::create(context, bytes)?;
+        let place = if is_hosts { CL_MEM_ALLOC_HOST_PTR } else { 0 };
+        let buffer = Self::create(context, CL_MEM_READ_WRITE | place, bytes)?;
         let pattern = 0_u8;
         // SAFETY: the pattern is one byte, which the call copies, and the buffer has one at least.
         let touched = unsafe {
@@ -157,7 +164,7 @@ impl ClRange {
 impl ClPart {
     /// A few bytes of no range, which work of this crate's writes to and nobody reads.
     pub(crate) fn apart(context: cl_context, size_bytes: usize) -> Result<Self, ClError> {
-        Ok(Self { memory: ClRange::create(context, size_bytes)?, size_bytes })
+        Ok(Self { memory: ClRange::create(context, CL_MEM_READ_WRITE, size_bytes)?, size_bytes })
     }
 
     /// The part that a block is. It is only to be used as long as the block is live, and in its stream's
