@@ -92,8 +92,8 @@ fn a_copy_waits_for_what_its_stream_does<D: Trial>(world: World<D>) -> Outcome {
 fn a_copy_does_not_hold_up_the_host<D: Trial>(world: World<D>) -> Outcome {
     let queue = world.queue()?;
     let (from, to) = (world.memory(PIECE)?, world.memory(PIECE)?);
-    world.while_busy("a copy behind slow work", || {
-        world.fill(&queue, &from, 1, Pace::Slow)?;
+    world.does_not_wait("a copy behind it", &from, |mark| {
+        world.fill(&queue, &from, mark, Pace::Slow)?;
         Ok(world.copy(&queue.stream, (from.range(), 0), (to.range(), 0), PIECE)?)
     })
 }

@@ -37,10 +37,11 @@ listed! { "fences":
 }
 
 fn slow_work_is_slow<D: Trial>(world: World<D>) -> Outcome {
-    let memory = world.memory(PIECE)?;
-    world.while_busy("a dozen looks at memory", || {
+    let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
+    world.does_not_wait("a dozen looks at memory", &memory, |mark| {
+        world.fill(&queue, &memory, mark, Pace::Slow)?;
         for _ in 0..12 {
-            let _ = world.look(memory.range(), 0, PIECE, 1)?;
+            let _ = world.look(memory.range(), 0, PIECE, mark)?;
         }
         Ok(())
     })
@@ -65,8 +66,8 @@ fn a_fence_is_done_after_its_work<D: Trial>(world: World<D>) -> Outcome {
 
 fn asking_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
-    world.while_busy("fences that were recorded and asked for", || {
-        world.fill(&queue, &memory, 1, Pace::Slow)?;
+    world.does_not_wait("fences that were recorded and asked for", &memory, |mark| {
+        world.fill(&queue, &memory, mark, Pace::Slow)?;
         for _ in 0..4 {
             let point = world.point(&queue)?;
             world.is_done(point.fence())?;
@@ -110,11 +111,10 @@ fn a_stream_waits_for_a_fence<D: Trial>(world: World<D>) -> Outcome {
 
 fn a_wait_of_a_stream_is_not_the_hosts<D: Trial>(world: World<D>) -> Outcome {
     let (first, second, memory) = (world.queue()?, world.queue()?, world.memory(PIECE)?);
-    world.while_busy("a stream's wait", || {
-        world.fill(&first, &memory, 1, Pace::Slow)?;
+    world.does_not_wait("a stream's wait", &memory, |mark| {
+        world.fill(&first, &memory, mark, Pace::Slow)?;
         let point = world.point(&first)?;
-        world.wait(&second.stream, point.fence())?;
-        Ok(())
+        Ok(world.wait(&second.stream, point.fence())?)
     })
 }
 
@@ -219,18 +219,18 @@ fn a_fence_outlasts_its_stream<D: Trial>(world: World<D>) -> Outcome {
 
 fn a_fence_may_be_discarded_before_it_is_done<D: Trial>(world: World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
-    world.while_busy("fences that were discarded", || {
-        world.fill(&queue, &memory, 1, Pace::Slow)?;
+    world.does_not_wait("the discard of a fence", &memory, |mark| {
+        world.fill(&queue, &memory, mark, Pace::Slow)?;
         drop(world.point(&queue)?);
         Ok(())
     })?;
-    world.fill(&queue, &memory, 2, Pace::Slow)?;
+    world.fill(&queue, &memory, 99, Pace::Slow)?;
     let early = world.point(&queue)?;
     // Whoever uses a fence's place again must not find it done.
     drop(early);
     let late = world.point(&queue)?;
     world.wait_on_host(late.fence())?;
-    world.expect(&memory, 2, "when the fence after a discarded one was waited for")
+    world.expect(&memory, 99, "when the fence after a discarded one was waited for")
 }
 
 fn fences_come_back<D: Trial>(world: World<D>) -> Outcome {

@@ -37,7 +37,7 @@ fn ranges_do_not_overlap<D: Trial>(world: World<D>) -> Outcome {
     let mut ranges = Vec::new();
     for mark in 1..=8 {
         // Of many sizes, so that what is rounded too little shows.
-        let memory = world.memory(PIECE + u64::from(mark) * 256)?;
+        let memory = world.memory(PIECE + u64::from(mark * 3 % 8) * 256)?;
         world.fill(&queue, &memory, mark, Pace::Soon)?;
         ranges.push((memory, mark));
     }
@@ -86,17 +86,31 @@ fn calls_come_from_any_thread<D: Trial>(world: World<D>) -> Outcome {
     Ok(world.free(&there)?)
 }
 
-/// Takes half of it again and again, many times what there is.
-fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
-    let too_many = world
-        .too_many_bytes()
-        .ok_or_else(|| Stop::passed_over("nobody knows how much there is"))?;
-    let mut size_bytes = (too_many / 4).next_multiple_of(PIECE);
-    while size_bytes > PIECE
-        && world.memory(size_bytes).and_then(super::world::Memory::free).is_err()
-    {
+/// More than there is.
+fn too_many<D: Trial>(world: &World<D>) -> Result<u64, Stop> {
+    let bytes = world.too_many_bytes();
+    bytes.ok_or_else(|| Stop::passed_over("nobody knows how much is too much"))
+}
+
+/// A large part of what there is that is served now.
+fn large<D: Trial>(world: &World<D>) -> Result<u64, Stop> {
+    let mut size_bytes = too_many(world)? / 2;
+    loop {
         size_bytes = (size_bytes / 2).next_multiple_of(PIECE);
+        match world.memory(size_bytes) {
+            Ok(memory) => {
+                memory.free()?;
+                return Ok(size_bytes);
+            }
+            Err(error) if size_bytes <= PIECE => return Err(error.into()),
+            Err(_) => {}
+        }
     }
+}
+
+/// Again and again, many times what there is.
+fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
+    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
     let times = (too_many / size_bytes).saturating_mul(4).clamp(16, 4096);
     for time in 0..times {
         let memory = world.memory(size_bytes).map_err(|error| {
@@ -108,9 +122,7 @@ fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
 }
 
 fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
-    let too_many = world
-        .too_many_bytes()
-        .ok_or_else(|| Stop::passed_over("nobody knows how much is too much"))?;
+    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
     let (queue, before) = (world.queue()?, world.memory(PIECE)?);
     world.fill(&queue, &before, 1, Pace::Soon)?;
     // Often, so that what a refusal keeps is missed.
@@ -123,6 +135,8 @@ fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
         world.expect(&after, 2, "after a refusal")?;
         after.free()?;
     }
+    // Half of it, for there is one range more now.
+    world.memory(size_bytes / 2)?.free()?;
     world.expect(&before, 1, "after a refusal")
 }
 

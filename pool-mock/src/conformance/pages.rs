@@ -227,9 +227,10 @@ fn addresses_come_back<D: Trial>(world: World<D>) -> Outcome {
 }
 
 fn pages_go_without_a_wait<D: Trial>(world: World<D>) -> Outcome {
-    let page = page(&world)?;
+    let (page, queue, memory) = (page(&world)?, world.queue()?, world.memory(PIECE)?);
     let row = world.row(2 * page)?;
-    world.while_busy("pages that were committed, taken out and destroyed", || {
+    world.does_not_wait("what took pages out and destroyed them", &memory, |mark| {
+        world.fill(&queue, &memory, mark, Pace::Slow)?;
         let handle = world.create_pages(page)?;
         world.commit(&row.range, page, &[&handle])?;
         world.decommit(&row.range, page, &handle)?;

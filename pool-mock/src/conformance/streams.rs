@@ -87,9 +87,9 @@ fn a_destroyed_stream_runs_its_work<D: Trial>(world: World<D>) -> Outcome {
 
 fn to_destroy_a_stream_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
     let memory = world.memory(PIECE)?;
-    world.while_busy("the end of a stream", || {
+    world.does_not_wait("the end of a stream", &memory, |mark| {
         let stream = world.create_stream()?;
-        world.mark(&stream, memory.range(), 0, PIECE, 1, Pace::Slow)?;
+        world.mark(&stream, memory.range(), 0, PIECE, mark, Pace::Slow)?;
         Ok(world.destroy_stream(&stream)?)
     })
 }

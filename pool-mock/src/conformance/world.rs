@@ -231,20 +231,21 @@ impl<D: Trial> World<D> {
         }
     }
 
-    /// Does something while slow work runs that it has nothing to do with, and demands that it does not
-    /// wait for that. What is done may be done several times.
+    /// Demands that something does not wait for slow work. It is done with a mark, which it has slow
+    /// work write to memory, and may be done several times.
     #[track_caller]
-    pub(super) fn while_busy(&self, what: &str, act: impl Fn() -> Outcome) -> Outcome {
+    pub(super) fn does_not_wait(
+        &self,
+        what: &str,
+        memory: &Memory<'_, D>,
+        act: impl Fn(u8) -> Outcome,
+    ) -> Outcome {
         let waits = Stop::broken(format!(
-            "{what} met {TRIES} times slow work of another stream that was done when it returned"
+            "slow work was done each of the {TRIES} times when {what} returned"
         ));
-        let (queue, memory) = (self.queue()?, self.memory(PIECE)?);
-        self.fill(&queue, &memory, u8::MAX, Pace::Soon)?;
-        self.settle()?;
         for mark in 1..=TRIES {
-            self.fill(&queue, &memory, mark, Pace::Slow)?;
-            act()?;
-            let is_done = self.look(memory.range(), 0, PIECE, mark)?.is_ok();
+            act(mark)?;
+            let is_done = self.look(memory.range(), 0, memory.size_bytes, mark)?.is_ok();
             self.device.hurry();
             self.settle()?;
             if !is_done {
