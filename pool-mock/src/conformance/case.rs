@@ -4,10 +4,10 @@ use core::fmt;
 
 use pool_core::device::Capabilities;
 
-use super::memory;
 use super::report::Outcome;
 use super::trial::Trial;
 use super::world::World;
+use super::{copies, fences, memory, pages, pools, streams, words};
 
 /// One thing that every device has to do.
 pub struct Case<D> {
@@ -66,5 +66,14 @@ pub(super) use listed;
 /// ```
 #[must_use]
 pub fn cases<D: Trial>() -> Vec<Case<D>> {
-    [memory::cases()].concat()
+    [
+        words::cases(),
+        memory::cases(),
+        streams::cases(),
+        fences::cases(),
+        copies::cases(),
+        pages::cases(),
+        pools::cases(),
+    ]
+    .concat()
 }

@@ -34,15 +34,21 @@
 //! | `case` | [`Case`]: a rule, and what it needs |
 //! | `report` | [`Report`], [`Verdict`], [`Breach`]: what came of it |
 //! | `world` | what a case works with, and gives back |
-//! | `memory` | the cases, by what they are about |
+//! | `words`, `memory`, `streams`, `fences`, `copies`, `pages`, `pools` | the cases, by what they are about |
 //! | `simulated` | the simulated device's own [`Trial`] |
 
 mod case;
+mod copies;
+mod fences;
 mod memory;
+mod pages;
+mod pools;
 mod report;
 mod simulated;
+mod streams;
 mod suite;
 mod trial;
+mod words;
 mod world;
 
 pub use case::{Case, cases};

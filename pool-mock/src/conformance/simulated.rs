@@ -1,6 +1,6 @@
 //! The simulated device as it is tried.
 
-use pool_core::device::{Capabilities, Device, Failure};
+use pool_core::device::{Call, Capabilities, Device, Failure};
 
 use super::trial::{Pace, Trial};
 use crate::device::{Access, Owner, SimDevice, SimError, SimRange, SimStream, StreamKind};
@@ -9,11 +9,16 @@ type Result<T> = core::result::Result<T, Failure<SimError>>;
 
 impl Trial for SimDevice {
     fn begin_stream(&self) -> Result<SimStream> {
-        Ok(self.open_stream(StreamKind::NonBlocking))
+        let one_queue = !self.capabilities().contains(Capabilities::FENCES);
+        let another = || self.open_stream(StreamKind::NonBlocking);
+        Ok(if one_queue { self.legacy_stream() } else { another() })
     }
 
     fn end_stream(&self, stream: &SimStream) -> Result<()> {
-        Ok(self.close_stream(*stream)?)
+        if *stream != self.legacy_stream() {
+            self.close_stream(*stream)?;
+        }
+        Ok(())
     }
 
     fn mark(
@@ -48,5 +53,10 @@ impl Trial for SimDevice {
 
     fn hurry(&self) {
         self.run_all();
+    }
+
+    fn fail_commit(&self) -> bool {
+        self.fail_next(Call::Commit, 1);
+        true
     }
 }

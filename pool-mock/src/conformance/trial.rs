@@ -100,4 +100,9 @@ pub trait Trial: Device {
         let total_bytes = self.memory().ok()?.total_bytes;
         total_bytes.checked_next_multiple_of(1 << 21)?.checked_add(1 << 21)
     }
+
+    /// Has the next commit of two handles fail at the second; false if nobody can.
+    fn fail_commit(&self) -> bool {
+        false
+    }
 }
