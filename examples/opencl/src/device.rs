@@ -8,6 +8,10 @@ use cl3::device::{
     self, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
     CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_NAME, CL_DEVICE_TYPE_ALL,
 };
+use cl3::error_codes::{
+    CL_DEVICE_NOT_FOUND, CL_INVALID_BUFFER_SIZE, CL_PLATFORM_NOT_FOUND_KHR,
+    DLOPEN_RUNTIME_LOAD_FAILED, error_text,
+};
 use cl3::platform;
 use cl3::types::{cl_context, cl_device_id, cl_device_info};
 use pool_core::device::{Capabilities, Device, Failure, Severity};
@@ -223,7 +227,7 @@ impl Device for ClDevice {
         self.check()?;
         if size_bytes > self.most_range_bytes {
             // As the runtime says it, which would say it of less if the device is asked for less.
-            let code = cl3::error_codes::CL_INVALID_BUFFER_SIZE;
+            let code = CL_INVALID_BUFFER_SIZE;
             return Err(ClError::Call { call: "clCreateBuffer", code }.into());
         }
         let Inner { first_uses, granule_bytes, is_hosts, .. } = &*self.inner;
@@ -335,13 +339,19 @@ impl Device for ClDevice {
 
 /// The devices of all platforms, in the platforms' order.
 fn all_devices() -> core::result::Result<Vec<cl_device_id>, ClError> {
-    let none = |code| ClError::NoPlatform { reason: cl3::error_codes::error_text(code).to_owned() };
+    let none = |code| ClError::NoPlatform {
+        reason: match code {
+            DLOPEN_RUNTIME_LOAD_FAILED => "its library cannot be loaded".to_owned(),
+            CL_PLATFORM_NOT_FOUND_KHR => "there is its library, but no platform".to_owned(),
+            code => error_text(code).to_owned(),
+        },
+    };
     let mut devices = Vec::new();
     for platform in platform::get_platform_ids().map_err(none)? {
         match device::get_device_ids(platform, CL_DEVICE_TYPE_ALL) {
             Ok(found) => devices.extend(found),
             // A platform without a device is none.
-            Err(cl3::error_codes::CL_DEVICE_NOT_FOUND) => {}
+            Err(CL_DEVICE_NOT_FOUND) => {}
             Err(code) => return Err(ClError::Call { call: "clGetDeviceIDs", code }),
         }
     }

@@ -8,6 +8,7 @@ use crate::error::ClError;
 use crate::kernels::Kernels;
 use crate::queue::ClStream;
 use crate::range::{ClPart, ClRange};
+use crate::sabotage::Unwaiting;
 
 /// Rounds that take a tenth of a second on a processor, and longer on a GPU.
 const SLOW_ROUNDS: u32 = 80_000_000;
@@ -47,6 +48,29 @@ impl Trial for ClDevice {
 
     fn too_many_bytes(&self) -> Option<u64> {
         self.total_bytes().checked_add(1 << 21)
+    }
+}
+
+/// As the device that it stands for.
+impl Trial for Unwaiting {
+    fn mark(
+        &self,
+        stream: &ClStream,
+        range: &ClRange,
+        offset_bytes: u64,
+        size_bytes: u64,
+        mark: u8,
+        pace: Pace,
+    ) -> Result<()> {
+        self.0.mark(stream, range, offset_bytes, size_bytes, mark, pace)
+    }
+
+    fn read(&self, range: &ClRange, offset_bytes: u64, bytes: &mut [u8]) -> Result<()> {
+        self.0.read(range, offset_bytes, bytes)
+    }
+
+    fn too_many_bytes(&self) -> Option<u64> {
+        self.0.too_many_bytes()
     }
 }
 

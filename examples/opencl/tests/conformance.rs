@@ -2,13 +2,22 @@
 
 mod support;
 
-use pool_mock::conformance;
+use pool_mock::conformance::{Suite, check};
+use pool_opencl::Unwaiting;
 
 #[test]
 fn the_device_does_what_the_trait_says() {
     let Some(device) = support::device() else { return };
-    match conformance::check(move || device.clone()) {
+    match check(move || device.clone()) {
         Ok(report) => println!("{report}"),
         Err(broken) => panic!("{broken}"),
     }
+}
+
+#[test]
+fn a_device_whose_streams_wait_for_nothing_does_not() {
+    let Some(device) = support::device() else { return };
+    let report = Suite::new().run(move || Unwaiting(device.clone()));
+    println!("{report}");
+    assert!(report.broken().any(|(case, _)| case == "fences::a_stream_waits_for_a_fence"));
 }
