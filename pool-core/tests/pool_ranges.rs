@@ -12,6 +12,7 @@ const MIB: u64 = 1 << 20;
 struct Picky {
     granule_bytes: u64,
     most_bytes: u64,
+    total_bytes: Option<u64>,
     /// What it was asked for, and, if it gave it, has not got back.
     asked: Arc<Mutex<Vec<u64>>>,
     given: Arc<Mutex<Vec<u64>>>,
@@ -23,7 +24,8 @@ struct TooLarge;
 
 impl Picky {
     fn new(granule_bytes: u64, most_bytes: u64) -> Self {
-        Self { granule_bytes, most_bytes, asked: Arc::default(), given: Arc::default() }
+        let (asked, given) = Default::default();
+        Self { granule_bytes, most_bytes, total_bytes: None, asked, given }
     }
 
     fn given(&self) -> Vec<u64> {
@@ -60,6 +62,10 @@ impl Device for Picky {
 
     fn most_range_bytes(&self) -> u64 {
         self.most_bytes
+    }
+
+    fn total_bytes(&self) -> Option<u64> {
+        self.total_bytes
     }
 }
 
@@ -121,10 +127,23 @@ fn growth_asks_for_no_more_than_a_range_unless_a_request_needs_it() {
     let PoolError::OutOfMemory { shortage, .. } = refused else { panic!("{refused}") };
     assert_eq!(shortage.remedy, Remedy::AskForLess);
     assert_eq!(shortage.most_range_bytes, Some(48 * MIB));
-    assert!(shortage.to_string().contains("in parts: the device gives no more than 48 MiB at once"));
+    assert!(
+        shortage.to_string().contains("in parts: the device gives no more than 48 MiB at once")
+    );
     assert_eq!(shortage.advised(PoolConfig::new().settings()), None);
     pool.verify().unwrap();
     assert_eq!(device.given(), [48 * MIB, 48 * MIB]);
+}
+
+#[test]
+fn a_pool_can_hold_all_of_a_device_that_says_how_much_that_is() {
+    let unknown = Picky::new(1, u64::MAX);
+    let known = Picky { total_bytes: Some(200 << 30), ..unknown.clone() };
+    let served = [unknown, known].map(|device| {
+        let pool = Pool::new(device, PoolConfig::new()).unwrap();
+        (0..3).filter(|_| pool.allocate(60 << 30).is_ok()).count()
+    });
+    assert_eq!(served, [1, 3]);
 }
 
 #[test]

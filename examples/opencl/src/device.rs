@@ -172,12 +172,20 @@ impl ClDevice {
     }
 
     /// What the platform calls it.
+    ///
+    /// # Example
+    ///
+    /// See [`ClDevice`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// All its memory. How much of it is free OpenCL does not say.
+    ///
+    /// # Example
+    ///
+    /// See [`ClDevice`].
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.inner.total_bytes
@@ -185,6 +193,21 @@ impl ClDevice {
 
     /// Whether its memory is the host's. A pool over it needs a limit then: the host gives out more than
     /// it has.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::PoolConfig;
+    ///
+    /// # let Ok(device) = pool_opencl::ClDevice::open(0) else { return };
+    /// let config = PoolConfig::new();
+    /// let config = if device.has_host_memory() {
+    ///     config.limit_bytes(device.total_bytes() / 2)
+    /// } else {
+    ///     config
+    /// };
+    /// # let _ = config;
+    /// ```
     #[must_use]
     pub fn has_host_memory(&self) -> bool {
         self.inner.is_hosts
@@ -256,6 +279,10 @@ impl Device for ClDevice {
 
     fn most_range_bytes(&self) -> u64 {
         self.most_range_bytes
+    }
+
+    fn total_bytes(&self) -> Option<u64> {
+        Some(self.inner.total_bytes)
     }
 
     fn severity(&self, error: &ClError) -> Severity {

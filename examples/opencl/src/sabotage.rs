@@ -60,6 +60,10 @@ impl Device for Unwaiting {
         self.0.most_range_bytes()
     }
 
+    fn total_bytes(&self) -> Option<u64> {
+        Device::total_bytes(&self.0)
+    }
+
     fn severity(&self, error: &ClError) -> Severity {
         self.0.severity(error)
     }

@@ -111,6 +111,12 @@ pub trait Device: Send + Sync + Sized + 'static {
         u64::MAX
     }
 
+    /// All memory of the device, where that is known though nothing says how much is free
+    /// ([`Capabilities::MEMORY`]). A pool's space of offsets is made for it.
+    fn total_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// What an error means for what comes after it.
     fn severity(&self, error: &Self::Error) -> Severity {
         let _ = error;

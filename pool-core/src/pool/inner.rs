@@ -95,7 +95,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let seat = seat.transpose()?;
         let capabilities = device.capabilities();
         let memory = memory_of(&device, capabilities)?;
-        let most = settings.limit_bytes.or(memory.map(|memory| memory.total_bytes));
+        let total = memory.map(|memory| memory.total_bytes).or_else(|| device.total_bytes());
+        let most = settings.limit_bytes.or(total);
         // Arenas of buddies leave gaps before them.
         let by_size = settings.reuse.placement == Placement::Buddy;
         let pages = settings.pages.filter(|_| !by_size);
