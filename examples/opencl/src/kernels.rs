@@ -45,7 +45,7 @@ impl Kernels {
     /// assert_eq!(wrong.read(&stream)?, [0; 4]);
     /// kernels.check(&stream, &block, 8, &wrong)?;
     /// assert_ne!(wrong.read(&stream)?, [0; 4]);
-    /// # Ok::<(), pool_core::device::Failure<ClError>>(())
+    /// # Ok::<(), pool_core::device::Failure<pool_opencl::ClError>>(())
     /// ```
     pub fn of(device: &ClDevice) -> Result<Self, ClError> {
         device.check()?;
