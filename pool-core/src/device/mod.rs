@@ -9,8 +9,9 @@
 
 mod capabilities;
 mod failure;
-#[doc = include_str!("guide.md")]
-pub mod guide {}
+pub mod guide {
+    #![doc = include_str!("guide.md")]
+}
 mod traits;
 
 pub use capabilities::Capabilities;

@@ -10,7 +10,7 @@ use super::report::{Outcome, Stop};
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, World, demand};
 
-listed! { "memory":
+listed! { "memory", Parts:
     ranges_do_not_overlap, [],
         "`allocate`: two ranges that exist at the same time are different memory";
     contents_outlast_what_others_do, [],
@@ -34,7 +34,7 @@ listed! { "memory":
 }
 
 /// Each range keeps its own mark, while others get theirs.
-fn ranges_do_not_overlap<D: Trial>(world: World<D>) -> Outcome {
+fn ranges_do_not_overlap<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let mut ranges = Vec::new();
     for mark in 1..=8 {
@@ -50,7 +50,7 @@ fn ranges_do_not_overlap<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn contents_outlast_what_others_do<D: Trial>(world: World<D>) -> Outcome {
+fn contents_outlast_what_others_do<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let kept = [world.memory(PIECE)?, world.memory(16 * PIECE)?];
     world.fill(&queue, &kept[0], 1, Pace::Soon)?;
@@ -69,7 +69,7 @@ fn contents_outlast_what_others_do<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&kept[1], 2, "after others were freed")
 }
 
-fn calls_come_from_any_thread<D: Trial>(world: World<D>) -> Outcome {
+fn calls_come_from_any_thread<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     let there = thread::scope(|scope| {
         let device = &world.device;
@@ -111,8 +111,8 @@ fn large<D: Trial>(world: &World<D>) -> Result<u64, Stop> {
 }
 
 /// Again and again, many times what there is.
-fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
-    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
+fn what_is_freed_can_be_had_again<D: Trial>(world: &World<D>) -> Outcome {
+    let (too_many, size_bytes) = (too_many(world)?, large(world)?);
     let times = (too_many / size_bytes).saturating_mul(4).clamp(16, 4096);
     for time in 0..times {
         let memory = world.memory(size_bytes).map_err(|error| {
@@ -123,8 +123,8 @@ fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
-    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
+fn too_much_is_out_of_memory<D: Trial>(world: &World<D>) -> Outcome {
+    let (too_many, size_bytes) = (too_many(world)?, large(world)?);
     let (queue, before) = (world.queue()?, world.memory(PIECE)?);
     world.fill(&queue, &before, 1, Pace::Soon)?;
     // Often, so that what a refusal keeps is missed.
@@ -142,7 +142,7 @@ fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&before, 1, "after a refusal")
 }
 
-fn a_full_device_refuses_and_goes_on<D: Trial>(world: World<D>) -> Outcome {
+fn a_full_device_refuses_and_goes_on<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let free_bytes = world.free_bytes()?;
     let part = (free_bytes / 8 / PIECE).max(1) * PIECE;
@@ -188,7 +188,7 @@ fn a_full_device_refuses_and_goes_on<D: Trial>(world: World<D>) -> Outcome {
 }
 
 /// By half of what is taken at least: a device may round, and others may use it, too.
-fn memory_falls_and_rises<D: Trial>(world: World<D>) -> Outcome {
+fn memory_falls_and_rises<D: Trial>(world: &World<D>) -> Outcome {
     let info = world.device.memory()?;
     demand(info.free_bytes <= info.total_bytes && info.total_bytes > 0, || format!("{info:?}"))?;
     let size_bytes = (info.free_bytes / 8 / PIECE).max(1) * PIECE;
@@ -208,7 +208,7 @@ fn memory_falls_and_rises<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn an_address_is_where_a_range_begins<D: Trial>(world: World<D>) -> Outcome {
+fn an_address_is_where_a_range_begins<D: Trial>(world: &World<D>) -> Outcome {
     let ranges = [world.memory(PIECE)?, world.memory(3 * PIECE)?, world.memory(PIECE)?];
     let mut places: Vec<Range<u64>> = Vec::new();
     for memory in &ranges {
@@ -225,7 +225,7 @@ fn an_address_is_where_a_range_begins<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_longer_range_is_the_same<D: Trial>(world: World<D>) -> Outcome {
+fn a_longer_range_is_the_same<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (memory, other) = (world.memory(PIECE)?, world.memory(PIECE)?);
     world.fill(&queue, &memory, 1, Pace::Soon)?;
@@ -243,7 +243,7 @@ fn a_longer_range_is_the_same<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&other, 2, "in another range, after one became longer")
 }
 
-fn a_free_waits_for_nothing<D: Trial>(world: World<D>) -> Outcome {
+fn a_free_waits_for_nothing<D: Trial>(world: &World<D>) -> Outcome {
     if world.capabilities().contains(Capabilities::FREE_WAITS) {
         return Err(Stop::passed_over("its frees may wait"));
     }

@@ -421,7 +421,8 @@ impl Device for Broken {
 
     fn now(&self) -> Option<Duration> {
         let now = self.device.now()?;
-        Some(if self.is(Fault::ClockGoesBack) { Duration::from_secs(60) - now } else { now })
+        let back = || Duration::from_mins(1).saturating_sub(now);
+        Some(if self.is(Fault::ClockGoesBack) { back() } else { now })
     }
 }
 
