@@ -144,7 +144,15 @@ impl<D: Trial> Program<D> {
             if live.len() > MOST_BLOCKS {
                 let place = self.random.usize(..live.len());
                 let marked = live.swap_remove_back(place);
-                marked.iter().try_for_each(|marked| self.free(marked))?;
+                let marked = marked.ok_or_else(|| Stop::broken("a block was lost"))?;
+                // One in three goes while its work is queued still: whoever gets it next must not
+                // find that work later on.
+                if number % 3 == 0 {
+                    let on = self.streams[marked.stream].on();
+                    self.pool.free_on(on, marked.block.handle())?;
+                } else {
+                    self.free(&marked)?;
+                }
             }
             if number % 100 == 99 {
                 self.pool.trim(0)?;

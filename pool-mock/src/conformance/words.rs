@@ -16,6 +16,8 @@ listed! { "words", Parts:
         "`capabilities`: a call that the device does not have is refused, and does nothing";
     it_is_alive, [],
         "`is_alive`: whether the device can still be called, which it can";
+    notices_change_nothing, [],
+        "`quarantine`, `release`: notices, by which nothing else happens";
     its_clock_goes_forward, [C::CLOCK],
         "`now`: time since some moment that never changes";
 }
@@ -93,6 +95,18 @@ fn what_it_has_not_is_refused<D: Trial>(world: &World<D>) -> Outcome {
 
 fn it_is_alive<D: Trial>(world: &World<D>) -> Outcome {
     demand(world.is_alive(), || "it says that it cannot be called".into())
+}
+
+fn notices_change_nothing<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
+    world.fill(&queue, &memory, 1, Pace::Soon)?;
+    world.settle()?;
+    world.quarantine(memory.range(), 0, PIECE);
+    world.expect(&memory, 1, "while the bytes rest")?;
+    world.release(memory.range(), 0, PIECE);
+    world.fill(&queue, &memory, 2, Pace::Soon)?;
+    world.settle()?;
+    world.expect(&memory, 2, "when the bytes rest no more")
 }
 
 fn its_clock_goes_forward<D: Trial>(world: &World<D>) -> Outcome {
