@@ -29,6 +29,8 @@ pub struct MemoryInfo {
 /// another pool. They are made from whichever thread uses the pool: a device whose runtime keeps
 /// a current context for each thread sets its own at each call and restores the caller's.
 ///
+/// The [guide](super::guide) says how to write one, and how to find out whether it is right.
+///
 /// # Example
 ///
 /// A device with one queue and no fences:
@@ -272,7 +274,8 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// The streams that the device knows of, for [`record_all`](Self::record_all): those that were
-    /// destroyed too, until their work is done. `None` if it cannot say.
+    /// destroyed too, until their work is done. `None` if it cannot say. A device of which those that
+    /// were destroyed have no handles any more writes `record_all` by itself.
     fn streams(&self) -> Option<Vec<Self::Stream>> {
         None
     }

@@ -17,8 +17,24 @@ pub struct Case<D> {
     pub needs: Capabilities,
     /// The rule, in words.
     pub rule: &'static str,
-    pub(super) run: fn(World<D>) -> Outcome,
+    pub(super) run: Run<D>,
 }
+
+/// What a case does, and with what.
+pub(super) enum Run<D> {
+    /// It works with the device's parts.
+    Parts(fn(&World<D>) -> Outcome),
+    /// It has the device.
+    Whole(fn(D) -> Outcome),
+}
+
+impl<D> Clone for Run<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for Run<D> {}
 
 impl<D> Clone for Case<D> {
     fn clone(&self) -> Self {
@@ -36,7 +52,7 @@ impl<D> fmt::Debug for Case<D> {
 
 /// The cases of a module: each function with what it needs and the rule that it is about.
 macro_rules! listed {
-    ($theme:literal: $($function:ident, $needs:expr, $rule:literal;)*) => {
+    ($theme:literal, $run:ident: $($function:ident, $needs:expr, $rule:literal;)*) => {
         /// The cases of this theme.
         pub(super) fn cases<D: $crate::conformance::Trial>()
             -> Vec<$crate::conformance::Case<D>> {
@@ -45,7 +61,7 @@ macro_rules! listed {
                 name: concat!($theme, "::", stringify!($function)),
                 needs: { const NEEDS: &[C] = &$needs; NEEDS.iter().copied().collect() },
                 rule: $rule,
-                run: $function,
+                run: $crate::conformance::case::Run::$run($function),
             },)*]
         }
     };

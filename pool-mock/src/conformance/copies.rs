@@ -5,7 +5,7 @@ use super::report::Outcome;
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, World};
 
-listed! { "copies":
+listed! { "copies", Parts:
     bytes_go_where_they_should, [C::COPY],
         "`copy`: copies bytes from one place to another, and no others";
     a_copy_is_in_its_streams_order, [C::COPY],
@@ -21,7 +21,7 @@ listed! { "copies":
 /// A part of a piece.
 const PART: u64 = PIECE / 8;
 
-fn bytes_go_where_they_should<D: Trial>(world: World<D>) -> Outcome {
+fn bytes_go_where_they_should<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (one, other) = (world.memory(PIECE)?, world.memory(PIECE)?);
     for (place, mark) in (0..8).zip(1..) {
@@ -46,7 +46,7 @@ fn bytes_go_where_they_should<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_copy_is_in_its_streams_order<D: Trial>(world: World<D>) -> Outcome {
+fn a_copy_is_in_its_streams_order<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (from, to) = (world.memory(PIECE)?, world.memory(PIECE)?);
     world.fill(&queue, &from, 1, Pace::Soon)?;
@@ -59,7 +59,7 @@ fn a_copy_is_in_its_streams_order<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&from, 3, "in what was copied and then marked")
 }
 
-fn a_copy_is_before_the_next_fence<D: Trial>(world: World<D>) -> Outcome {
+fn a_copy_is_before_the_next_fence<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (from, to) = (world.memory(PIECE)?, world.memory(PIECE)?);
     for mark in 1..=3 {
@@ -72,7 +72,7 @@ fn a_copy_is_before_the_next_fence<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_copy_waits_for_what_its_stream_does<D: Trial>(world: World<D>) -> Outcome {
+fn a_copy_waits_for_what_its_stream_does<D: Trial>(world: &World<D>) -> Outcome {
     let (first, second) = (world.queue()?, world.queue()?);
     let (from, to) = (world.memory(PIECE)?, world.memory(PIECE)?);
     for mark in 1..=3 {
@@ -89,7 +89,7 @@ fn a_copy_waits_for_what_its_stream_does<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_copy_does_not_hold_up_the_host<D: Trial>(world: World<D>) -> Outcome {
+fn a_copy_does_not_hold_up_the_host<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (from, to) = (world.memory(PIECE)?, world.memory(PIECE)?);
     world.does_not_wait("a copy behind it", &from, |mark| {

@@ -5,7 +5,7 @@ use super::report::Outcome;
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, World, demand};
 
-listed! { "fences":
+listed! { "fences", Parts:
     slow_work_is_slow, [C::FENCES],
         "`Trial::mark`: slow work lasts while some dozens of calls are made, and no call but a wait \
          waits for it";
@@ -36,7 +36,7 @@ listed! { "fences":
         "`discard`: takes a fence back, so that there are always more";
 }
 
-fn slow_work_is_slow<D: Trial>(world: World<D>) -> Outcome {
+fn slow_work_is_slow<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     world.does_not_wait("a dozen looks at memory", &memory, |mark| {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -47,7 +47,7 @@ fn slow_work_is_slow<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn a_fence_is_done_after_its_work<D: Trial>(world: World<D>) -> Outcome {
+fn a_fence_is_done_after_its_work<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     for mark in 1..=3 {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -64,7 +64,7 @@ fn a_fence_is_done_after_its_work<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn asking_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
+fn asking_does_not_wait<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     world.does_not_wait("fences that were recorded and asked for", &memory, |mark| {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -76,7 +76,7 @@ fn asking_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn the_host_waits_for_a_fence<D: Trial>(world: World<D>) -> Outcome {
+fn the_host_waits_for_a_fence<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     for mark in 1..=3 {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -91,7 +91,7 @@ fn the_host_waits_for_a_fence<D: Trial>(world: World<D>) -> Outcome {
 }
 
 /// The later mark wins: whoever did not wait is overwritten.
-fn a_stream_waits_for_a_fence<D: Trial>(world: World<D>) -> Outcome {
+fn a_stream_waits_for_a_fence<D: Trial>(world: &World<D>) -> Outcome {
     let (first, second, memory) = (world.queue()?, world.queue()?, world.memory(PIECE)?);
     for mark in [1, 3, 5] {
         world.fill(&first, &memory, mark, Pace::Slow)?;
@@ -109,7 +109,7 @@ fn a_stream_waits_for_a_fence<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_wait_of_a_stream_is_not_the_hosts<D: Trial>(world: World<D>) -> Outcome {
+fn a_wait_of_a_stream_is_not_the_hosts<D: Trial>(world: &World<D>) -> Outcome {
     let (first, second, memory) = (world.queue()?, world.queue()?, world.memory(PIECE)?);
     world.does_not_wait("a stream's wait", &memory, |mark| {
         world.fill(&first, &memory, mark, Pace::Slow)?;
@@ -118,7 +118,7 @@ fn a_wait_of_a_stream_is_not_the_hosts<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn a_fence_carries_what_its_stream_waited_for<D: Trial>(world: World<D>) -> Outcome {
+fn a_fence_carries_what_its_stream_waited_for<D: Trial>(world: &World<D>) -> Outcome {
     let queues = [world.queue()?, world.queue()?, world.queue()?];
     let memory = world.memory(PIECE)?;
     world.fill(&queues[0], &memory, 1, Pace::Slow)?;
@@ -134,7 +134,7 @@ fn a_fence_carries_what_its_stream_waited_for<D: Trial>(world: World<D>) -> Outc
     world.expect(&memory, 1, "when the host had waited for the last fence of a chain")
 }
 
-fn a_stream_may_wait_for_itself<D: Trial>(world: World<D>) -> Outcome {
+fn a_stream_may_wait_for_itself<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     world.fill(&queue, &memory, 1, Pace::Slow)?;
     let point = world.point(&queue)?;
@@ -145,7 +145,7 @@ fn a_stream_may_wait_for_itself<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&memory, 2, "behind the stream's own fence")
 }
 
-fn the_host_waits_for_everything<D: Trial>(world: World<D>) -> Outcome {
+fn the_host_waits_for_everything<D: Trial>(world: &World<D>) -> Outcome {
     let queues = [world.queue()?, world.queue()?, world.queue()?, world.queue()?];
     let ranges = [world.memory(PIECE)?, world.memory(PIECE)?, world.memory(PIECE)?];
     let last = world.memory(PIECE)?;
@@ -165,7 +165,7 @@ fn the_host_waits_for_everything<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_fence_behind_everything_covers_all_streams<D: Trial>(world: World<D>) -> Outcome {
+fn a_fence_behind_everything_covers_all_streams<D: Trial>(world: &World<D>) -> Outcome {
     let queues = [world.queue()?, world.queue()?, world.queue()?];
     let ranges = [world.memory(PIECE)?, world.memory(PIECE)?];
     let last = world.memory(PIECE)?;
@@ -183,7 +183,9 @@ fn a_fence_behind_everything_covers_all_streams<D: Trial>(world: World<D>) -> Ou
             // By a stream that has nothing to do itself.
             _ => world.wait(&queues[2].stream, fence),
         });
-        fences.into_iter().for_each(|fence| world.discard(fence));
+        for fence in fences {
+            world.discard(fence);
+        }
         waited?;
         world.wait_on_host(world.point(&queues[2])?.fence())?;
         for memory in ranges.iter().chain([&last]) {
@@ -193,7 +195,7 @@ fn a_fence_behind_everything_covers_all_streams<D: Trial>(world: World<D>) -> Ou
     Ok(())
 }
 
-fn a_fence_outlasts_its_stream<D: Trial>(world: World<D>) -> Outcome {
+fn a_fence_outlasts_its_stream<D: Trial>(world: &World<D>) -> Outcome {
     let (other, memory) = (world.queue()?, world.memory(PIECE)?);
     for mark in [1, 3, 5] {
         let queue = world.queue()?;
@@ -217,7 +219,7 @@ fn a_fence_outlasts_its_stream<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_fence_may_be_discarded_before_it_is_done<D: Trial>(world: World<D>) -> Outcome {
+fn a_fence_may_be_discarded_before_it_is_done<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     world.does_not_wait("the discard of a fence", &memory, |mark| {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -233,7 +235,7 @@ fn a_fence_may_be_discarded_before_it_is_done<D: Trial>(world: World<D>) -> Outc
     world.expect(&memory, 99, "when the fence after a discarded one was waited for")
 }
 
-fn fences_come_back<D: Trial>(world: World<D>) -> Outcome {
+fn fences_come_back<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     for _ in 0..4096 {
         let point = world.point(&queue)?;

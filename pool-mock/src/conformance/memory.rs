@@ -3,12 +3,14 @@
 use core::ops::Range;
 use std::thread;
 
+use pool_core::device::Capabilities;
+
 use super::case::listed;
 use super::report::{Outcome, Stop};
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, World, demand};
 
-listed! { "memory":
+listed! { "memory", Parts:
     ranges_do_not_overlap, [],
         "`allocate`: two ranges that exist at the same time are different memory";
     contents_outlast_what_others_do, [],
@@ -27,12 +29,12 @@ listed! { "memory":
         "`address`: where a range begins";
     a_longer_range_is_the_same, [C::EXTEND],
         "`extend`: makes a range longer where it is";
-    a_free_that_waits_waits_for_all, [C::FREE_WAITS, C::FENCES],
-        "`FREE_WAITS`: freeing a range waits for all work of the device";
+    a_free_waits_for_nothing, [C::FENCES],
+        "`FREE_WAITS`: without, freeing a range waits for no work";
 }
 
 /// Each range keeps its own mark, while others get theirs.
-fn ranges_do_not_overlap<D: Trial>(world: World<D>) -> Outcome {
+fn ranges_do_not_overlap<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let mut ranges = Vec::new();
     for mark in 1..=8 {
@@ -48,7 +50,7 @@ fn ranges_do_not_overlap<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn contents_outlast_what_others_do<D: Trial>(world: World<D>) -> Outcome {
+fn contents_outlast_what_others_do<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let kept = [world.memory(PIECE)?, world.memory(16 * PIECE)?];
     world.fill(&queue, &kept[0], 1, Pace::Soon)?;
@@ -67,7 +69,7 @@ fn contents_outlast_what_others_do<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&kept[1], 2, "after others were freed")
 }
 
-fn calls_come_from_any_thread<D: Trial>(world: World<D>) -> Outcome {
+fn calls_come_from_any_thread<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     let there = thread::scope(|scope| {
         let device = &world.device;
@@ -109,8 +111,8 @@ fn large<D: Trial>(world: &World<D>) -> Result<u64, Stop> {
 }
 
 /// Again and again, many times what there is.
-fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
-    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
+fn what_is_freed_can_be_had_again<D: Trial>(world: &World<D>) -> Outcome {
+    let (too_many, size_bytes) = (too_many(world)?, large(world)?);
     let times = (too_many / size_bytes).saturating_mul(4).clamp(16, 4096);
     for time in 0..times {
         let memory = world.memory(size_bytes).map_err(|error| {
@@ -121,8 +123,8 @@ fn what_is_freed_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
-    let (too_many, size_bytes) = (too_many(&world)?, large(&world)?);
+fn too_much_is_out_of_memory<D: Trial>(world: &World<D>) -> Outcome {
+    let (too_many, size_bytes) = (too_many(world)?, large(world)?);
     let (queue, before) = (world.queue()?, world.memory(PIECE)?);
     world.fill(&queue, &before, 1, Pace::Soon)?;
     // Often, so that what a refusal keeps is missed.
@@ -140,7 +142,7 @@ fn too_much_is_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&before, 1, "after a refusal")
 }
 
-fn a_full_device_refuses_and_goes_on<D: Trial>(world: World<D>) -> Outcome {
+fn a_full_device_refuses_and_goes_on<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let free_bytes = world.free_bytes()?;
     let part = (free_bytes / 8 / PIECE).max(1) * PIECE;
@@ -186,7 +188,7 @@ fn a_full_device_refuses_and_goes_on<D: Trial>(world: World<D>) -> Outcome {
 }
 
 /// By half of what is taken at least: a device may round, and others may use it, too.
-fn memory_falls_and_rises<D: Trial>(world: World<D>) -> Outcome {
+fn memory_falls_and_rises<D: Trial>(world: &World<D>) -> Outcome {
     let info = world.device.memory()?;
     demand(info.free_bytes <= info.total_bytes && info.total_bytes > 0, || format!("{info:?}"))?;
     let size_bytes = (info.free_bytes / 8 / PIECE).max(1) * PIECE;
@@ -206,7 +208,7 @@ fn memory_falls_and_rises<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn an_address_is_where_a_range_begins<D: Trial>(world: World<D>) -> Outcome {
+fn an_address_is_where_a_range_begins<D: Trial>(world: &World<D>) -> Outcome {
     let ranges = [world.memory(PIECE)?, world.memory(3 * PIECE)?, world.memory(PIECE)?];
     let mut places: Vec<Range<u64>> = Vec::new();
     for memory in &ranges {
@@ -223,7 +225,7 @@ fn an_address_is_where_a_range_begins<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_longer_range_is_the_same<D: Trial>(world: World<D>) -> Outcome {
+fn a_longer_range_is_the_same<D: Trial>(world: &World<D>) -> Outcome {
     let queue = world.queue()?;
     let (memory, other) = (world.memory(PIECE)?, world.memory(PIECE)?);
     world.fill(&queue, &memory, 1, Pace::Soon)?;
@@ -241,16 +243,14 @@ fn a_longer_range_is_the_same<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&other, 2, "in another range, after one became longer")
 }
 
-fn a_free_that_waits_waits_for_all<D: Trial>(world: World<D>) -> Outcome {
-    let queues = [world.queue()?, world.queue()?];
-    let ranges = [world.memory(PIECE)?, world.memory(PIECE)?];
-    let other = world.memory(PIECE)?;
-    for (queue, memory) in queues.iter().zip(&ranges) {
-        world.fill(queue, memory, 1, Pace::Slow)?;
+fn a_free_waits_for_nothing<D: Trial>(world: &World<D>) -> Outcome {
+    if world.capabilities().contains(Capabilities::FREE_WAITS) {
+        return Err(Stop::passed_over("its frees may wait"));
     }
-    other.free()?;
-    for memory in &ranges {
-        world.expect(memory, 1, "when a free had waited")?;
-    }
-    Ok(())
+    let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
+    world.does_not_wait("the free of another range", &memory, |mark| {
+        let other = world.memory(PIECE)?;
+        world.fill(&queue, &memory, mark, Pace::Slow)?;
+        Ok(other.free()?)
+    })
 }

@@ -5,7 +5,7 @@ use super::report::{Outcome, Stop};
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, Row, World, demand};
 
-listed! { "pages":
+listed! { "pages", Parts:
     sizes_are_multiples, [C::PAGES],
         "`page_sizes`: smallest first, each a multiple of the smallest";
     every_multiple_is_a_handle, [C::PAGES],
@@ -53,16 +53,16 @@ fn rows<'w, D: Trial>(world: &'w World<D>, sizes: &[u64]) -> Result<Vec<Row<'w, 
     made.collect()
 }
 
-fn sizes_are_multiples<D: Trial>(world: World<D>) -> Outcome {
-    let (page, sizes) = (page(&world)?, world.page_sizes());
+fn sizes_are_multiples<D: Trial>(world: &World<D>) -> Outcome {
+    let (page, sizes) = (page(world)?, world.page_sizes());
     let rising = sizes.windows(2).all(|pair| pair[0] < pair[1]);
     demand(rising && sizes.iter().all(|size| size.is_multiple_of(page)), || format!("{sizes:?}"))
 }
 
-fn every_multiple_is_a_handle<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
+fn every_multiple_is_a_handle<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
     for times in [1, 2, 3, 5] {
-        let rows = rows(&world, &[times * page])?;
+        let rows = rows(world, &[times * page])?;
         world.mark(&queue.stream, &rows[0].range, 0, times * page, 1, Pace::Soon)?;
         world.settle()?;
         world.expect_at(
@@ -76,8 +76,8 @@ fn every_multiple_is_a_handle<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn addresses_are_aligned<D: Trial>(world: World<D>) -> Outcome {
-    let page = page(&world)?;
+fn addresses_are_aligned<D: Trial>(world: &World<D>) -> Outcome {
+    let page = page(world)?;
     for times in [1, 3, 64] {
         let row = world.row(times * page)?;
         let address = world.address(&row.range);
@@ -87,11 +87,11 @@ fn addresses_are_aligned<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn handles_lie_in_a_row<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
+fn handles_lie_in_a_row<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
     let sizes = [page, 3 * page, 2 * page, page];
     let mut row = world.row(16 * page)?;
-    row.put(2 * page, handles(&world, &sizes)?)?;
+    row.put(2 * page, handles(world, &sizes)?)?;
     // Over the whole row, and then over each seam.
     world.mark(&queue.stream, &row.range, 2 * page, 7 * page, 1, Pace::Soon)?;
     world.settle()?;
@@ -108,12 +108,12 @@ fn handles_lie_in_a_row<D: Trial>(world: World<D>) -> Outcome {
     world.expect_at(&row.range, 9 * page - half, half, 1, "behind the last seam")
 }
 
-fn handles_are_different_memory<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
-    let rows = rows(&world, &[page; 6])?;
+fn handles_are_different_memory<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
+    let rows = rows(world, &[page; 6])?;
     let mut last = world.row(4 * page)?;
-    last.put(0, handles(&world, &[page, page])?)?;
-    last.put(3 * page, handles(&world, &[page])?)?;
+    last.put(0, handles(world, &[page, page])?)?;
+    last.put(3 * page, handles(world, &[page])?)?;
     let ones = rows.iter().map(|row| (&row.range, 0));
     let places = ones.chain([0, page, 3 * page].map(|offset| (&last.range, offset)));
     let places: Vec<_> = places.zip(1..).collect();
@@ -127,10 +127,10 @@ fn handles_are_different_memory<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_handle_moves_with_what_it_holds<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
+fn a_handle_moves_with_what_it_holds<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
     let (mut from, mut to) = (world.row(8 * page)?, world.row(8 * page)?);
-    from.put(0, handles(&world, &[page, page, page])?)?;
+    from.put(0, handles(world, &[page, page, page])?)?;
     for (place, mark) in (0..3).zip(1..) {
         world.mark(&queue.stream, &from.range, place * page, page, mark, Pace::Soon)?;
     }
@@ -139,7 +139,7 @@ fn a_handle_moves_with_what_it_holds<D: Trial>(world: World<D>) -> Outcome {
     for place in 0..3 {
         let handle = from.take(place * page)?;
         to.put((5 - place) * page, vec![(page, handle)])?;
-        from.put(place * page, handles(&world, &[page])?)?;
+        from.put(place * page, handles(world, &[page])?)?;
         world.mark(&queue.stream, &from.range, place * page, page, 9, Pace::Soon)?;
     }
     world.settle()?;
@@ -164,10 +164,10 @@ fn a_handle_moves_with_what_it_holds<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn what_others_hold_stays<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
+fn what_others_hold_stays<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
     let mut row = world.row(8 * page)?;
-    row.put(0, handles(&world, &[page, page, 2 * page])?)?;
+    row.put(0, handles(world, &[page, page, 2 * page])?)?;
     world.mark(&queue.stream, &row.range, 0, 4 * page, 4, Pace::Soon)?;
     world.settle()?;
     world.destroy_pages(row.take(page)?)?;
@@ -178,8 +178,8 @@ fn what_others_hold_stays<D: Trial>(world: World<D>) -> Outcome {
     world.expect_at(&row.range, 2 * page, 2 * page, 5, "behind a handle that was taken out")
 }
 
-fn destroyed_pages_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
-    let (page, before) = (page(&world)?, world.free_bytes()?);
+fn destroyed_pages_can_be_had_again<D: Trial>(world: &World<D>) -> Outcome {
+    let (page, before) = (page(world)?, world.free_bytes()?);
     let bytes = (before / 4 / page).max(1) * page;
     for time in 0..24 {
         let handle = world.create_pages(bytes).map_err(|error| {
@@ -197,8 +197,8 @@ fn destroyed_pages_can_be_had_again<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn too_many_pages_are_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
-    let page = page(&world)?;
+fn too_many_pages_are_out_of_memory<D: Trial>(world: &World<D>) -> Outcome {
+    let page = page(world)?;
     let too_many = world
         .too_many_bytes()
         .ok_or_else(|| Stop::passed_over("nobody knows how much is too much"))?;
@@ -207,7 +207,7 @@ fn too_many_pages_are_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
     for _ in 0..4 {
         let refused = world.create_pages(too_many);
         world.expect_out_of_memory(&format!("a handle of {too_many} bytes"), refused)?;
-        let rows = rows(&world, &[page])?;
+        let rows = rows(world, &[page])?;
         world.mark(&queue.stream, &rows[0].range, 0, page, 1, Pace::Soon)?;
         world.settle()?;
         world.expect_at(&rows[0].range, 0, page, 1, "after a refusal")?;
@@ -215,19 +215,19 @@ fn too_many_pages_are_out_of_memory<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn addresses_come_back<D: Trial>(world: World<D>) -> Outcome {
-    let page = page(&world)?;
+fn addresses_come_back<D: Trial>(world: &World<D>) -> Outcome {
+    let page = page(world)?;
     for _ in 0..64 {
         let mut row = world.row(64 * page)?;
-        row.put(63 * page, handles(&world, &[page])?)?;
+        row.put(63 * page, handles(world, &[page])?)?;
         let handle = row.take(63 * page)?;
         world.destroy_pages(handle)?;
     }
     Ok(())
 }
 
-fn pages_go_without_a_wait<D: Trial>(world: World<D>) -> Outcome {
-    let (page, queue, memory) = (page(&world)?, world.queue()?, world.memory(PIECE)?);
+fn pages_go_without_a_wait<D: Trial>(world: &World<D>) -> Outcome {
+    let (page, queue, memory) = (page(world)?, world.queue()?, world.memory(PIECE)?);
     let row = world.row(2 * page)?;
     world.does_not_wait("what took pages out and destroyed them", &memory, |mark| {
         world.fill(&queue, &memory, mark, Pace::Slow)?;
@@ -238,8 +238,8 @@ fn pages_go_without_a_wait<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn a_refused_commit_maps_none<D: Trial>(world: World<D>) -> Outcome {
-    let (queue, page) = (world.queue()?, page(&world)?);
+fn a_refused_commit_maps_none<D: Trial>(world: &World<D>) -> Outcome {
+    let (queue, page) = (world.queue()?, page(world)?);
     let mut row = world.row(8 * page)?;
     let [one, other] = [world.create_pages(page)?, world.create_pages(page)?];
     if !world.fail_commit() {

@@ -7,7 +7,7 @@ use super::report::Outcome;
 use super::trial::{Pace, Trial};
 use super::world::{PIECE, World, demand};
 
-listed! { "streams":
+listed! { "streams", Parts:
     work_of_a_stream_runs_in_order, [],
         "`Stream`: a queue of work that runs in order";
     living_streams_have_different_keys, [C::FENCES],
@@ -24,7 +24,7 @@ listed! { "streams":
         "`capture_id`: the capture that a stream is in; here none is in any";
 }
 
-fn work_of_a_stream_runs_in_order<D: Trial>(world: World<D>) -> Outcome {
+fn work_of_a_stream_runs_in_order<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     for mark in 1..=16 {
         let pace = if mark == 1 { Pace::Slow } else { Pace::Soon };
@@ -34,7 +34,7 @@ fn work_of_a_stream_runs_in_order<D: Trial>(world: World<D>) -> Outcome {
     world.expect(&memory, 16, "after sixteen marks in a row")
 }
 
-fn living_streams_have_different_keys<D: Trial>(world: World<D>) -> Outcome {
+fn living_streams_have_different_keys<D: Trial>(world: &World<D>) -> Outcome {
     for _ in 0..3 {
         let queues = (0..8).map(|_| world.queue()).collect::<Result<Vec<_>, _>>()?;
         let mut keys = BTreeSet::new();
@@ -49,7 +49,7 @@ fn living_streams_have_different_keys<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn made_streams_are_streams<D: Trial>(world: World<D>) -> Outcome {
+fn made_streams_are_streams<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, ranges) = (world.queue()?, [world.memory(PIECE)?, world.memory(PIECE)?]);
     let mut keys = BTreeSet::from([world.stream_key(&queue.stream)]);
     let made = [world.create_stream()?, world.create_stream()?];
@@ -70,7 +70,7 @@ fn made_streams_are_streams<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn a_destroyed_stream_runs_its_work<D: Trial>(world: World<D>) -> Outcome {
+fn a_destroyed_stream_runs_its_work<D: Trial>(world: &World<D>) -> Outcome {
     let memory = world.memory(PIECE)?;
     for mark in 1..=4 {
         let stream = world.create_stream()?;
@@ -85,7 +85,7 @@ fn a_destroyed_stream_runs_its_work<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn to_destroy_a_stream_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
+fn to_destroy_a_stream_does_not_wait<D: Trial>(world: &World<D>) -> Outcome {
     let memory = world.memory(PIECE)?;
     world.does_not_wait("the end of a stream", &memory, |mark| {
         let stream = world.create_stream()?;
@@ -94,7 +94,7 @@ fn to_destroy_a_stream_does_not_wait<D: Trial>(world: World<D>) -> Outcome {
     })
 }
 
-fn identities_are_never_used_twice<D: Trial>(world: World<D>) -> Outcome {
+fn identities_are_never_used_twice<D: Trial>(world: &World<D>) -> Outcome {
     let mut ids = BTreeSet::new();
     for _ in 0..16 {
         // What is gone makes place, and must not be mistaken for what comes.
@@ -109,7 +109,7 @@ fn identities_are_never_used_twice<D: Trial>(world: World<D>) -> Outcome {
     Ok(())
 }
 
-fn no_stream_is_captured<D: Trial>(world: World<D>) -> Outcome {
+fn no_stream_is_captured<D: Trial>(world: &World<D>) -> Outcome {
     let (queue, memory) = (world.queue()?, world.memory(PIECE)?);
     let capture = world.capture_id(&queue.stream)?;
     demand(capture.is_none(), || format!("an idle stream is in the capture {capture:?}"))?;

@@ -7,7 +7,7 @@ use std::thread;
 
 use pool_core::device::Capabilities;
 
-use super::case::{Case, cases};
+use super::case::{Case, Run, cases};
 use super::report::{Breach, Nonconforming, Outcome, Report, Stop, Verdict};
 use super::trial::Trial;
 use super::world::World;
@@ -40,7 +40,7 @@ impl Suite {
     /// With a minute's patience.
     #[must_use]
     pub const fn new() -> Self {
-        Self { patience: Duration::from_secs(60) }
+        Self { patience: Duration::from_mins(1) }
     }
 
     /// How long a case may take before it is given up and its rule counts as broken. Its thread is
@@ -109,7 +109,10 @@ fn attempt<D: Trial>(case: Case<D>, device: D, patience: Duration) -> Outcome {
     if !missing.is_empty() {
         return Err(Stop::passed_over(format!("the device has no {}", names(missing))));
     }
-    (case.run)(World::new(device, patience))
+    match case.run {
+        Run::Parts(run) => run(&World::new(device, patience)),
+        Run::Whole(run) => run(device),
+    }
 }
 
 /// Capabilities by their names.

@@ -54,8 +54,8 @@ pub(crate) enum Fault {
     RangesOverlap,
     /// Nothing is ever freed.
     FreeFreesNothing,
-    /// A free does not wait, on a device that says so.
-    FreeDoesNotWait,
+    /// A free waits, and the device does not say so.
+    FreeWaits,
     /// Want of memory is said to be the device's end.
     OutOfMemoryIsFatal,
     /// Want of memory is said to be any failure.
@@ -198,6 +198,9 @@ impl Device for Broken {
         if self.is(Fault::FreeFreesNothing) {
             return Ok(());
         }
+        if self.is(Fault::FreeWaits) {
+            self.device.synchronize()?;
+        }
         let mut notes = self.notes();
         if let Some(place) = notes.twice.iter().position(|twice| twice == range) {
             notes.twice.swap_remove(place);
@@ -211,7 +214,6 @@ impl Device for Broken {
         let all = self.device.capabilities();
         let mut notes = self.notes();
         match self.fault {
-            Some(Fault::FreeDoesNotWait) => all | Capabilities::FREE_WAITS,
             Some(Fault::CapabilitiesChange) => {
                 notes.asked += 1;
                 if notes.asked > 2 { all - Capabilities::EXTEND } else { all }
@@ -419,7 +421,8 @@ impl Device for Broken {
 
     fn now(&self) -> Option<Duration> {
         let now = self.device.now()?;
-        Some(if self.is(Fault::ClockGoesBack) { Duration::from_secs(60) - now } else { now })
+        let back = || Duration::from_mins(1).saturating_sub(now);
+        Some(if self.is(Fault::ClockGoesBack) { back() } else { now })
     }
 }
 

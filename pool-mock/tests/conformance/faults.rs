@@ -27,7 +27,7 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::CapturedForNothing, "streams::no_stream_is_captured"),
     (Fault::RangesOverlap, "memory::ranges_do_not_overlap"),
     (Fault::FreeFreesNothing, "memory::what_is_freed_can_be_had_again"),
-    (Fault::FreeDoesNotWait, "memory::a_free_that_waits_waits_for_all"),
+    (Fault::FreeWaits, "memory::a_free_waits_for_nothing"),
     (Fault::OutOfMemoryIsFatal, "memory::too_much_is_out_of_memory"),
     (Fault::OutOfMemoryIsAnyFailure, "memory::too_much_is_out_of_memory"),
     (Fault::RefusalKeepsMemory, "memory::too_much_is_out_of_memory"),

@@ -3,4 +3,5 @@
 
 mod broken;
 mod faults;
+mod queues;
 mod simulated;

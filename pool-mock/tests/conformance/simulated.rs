@@ -43,14 +43,14 @@ fn conforms(config: &SimConfig) -> Vec<&'static str> {
 fn the_whole_device_conforms_whenever_work_runs() {
     for pacing in PACINGS {
         let over = conforms(&config().with(Capabilities::GROWS_IN_CAPTURE).pacing(pacing));
-        assert_eq!(over, ["memory::a_free_that_waits_waits_for_all"]);
+        assert!(over.is_empty(), "{over:?}");
     }
 }
 
 #[test]
 fn a_device_whose_frees_wait_conforms() {
     let over = conforms(&config().with(Capabilities::FREE_WAITS).pacing(Pacing::Idle));
-    assert!(over.is_empty(), "{over:?}");
+    assert_eq!(over, ["memory::a_free_waits_for_nothing"]);
 }
 
 #[test]
