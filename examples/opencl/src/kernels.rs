@@ -40,6 +40,7 @@ impl Kernels {
     /// let (stream, range) = (device.create_stream()?, device.allocate(1 << 20)?);
     /// let (block, wrong) = (range.part(0, 4096)?, range.part(8192, 4)?);
     /// kernels.fill(&stream, &wrong, 0..4, 0)?;
+    /// kernels.dawdle(&stream, &range.part(16384, 4)?, 1000)?;
     /// kernels.mark(&stream, &block, 7)?;
     /// kernels.check(&stream, &block, 7, &wrong)?;
     /// assert_eq!(wrong.read(&stream)?, [0; 4]);
@@ -69,6 +70,10 @@ impl Kernels {
     /// # Errors
     ///
     /// [`ClError::Call`]; nothing is queued.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     pub fn mark(&mut self, stream: &ClStream, block: &ClPart, number: u32) -> Result<(), ClError> {
         let arguments = [Argument::Part(block), Argument::Number(number)];
         queue(&mut self.mark, stream, &arguments, block.size_bytes() / 16)
@@ -80,6 +85,10 @@ impl Kernels {
     /// # Errors
     ///
     /// [`ClError::Call`]; nothing is queued.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     pub fn check(
         &mut self,
         stream: &ClStream,
@@ -96,6 +105,10 @@ impl Kernels {
     /// # Errors
     ///
     /// [`ClError::Call`]; nothing is queued.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     pub fn dawdle(&mut self, stream: &ClStream, sink: &ClPart, rounds: u32) -> Result<(), ClError> {
         let arguments = [Argument::Part(sink), Argument::Number(rounds)];
         queue(&mut self.dawdle, stream, &arguments, 1)
@@ -106,6 +119,10 @@ impl Kernels {
     /// # Errors
     ///
     /// [`ClError::NoPart`] if they are none of the part, [`ClError::Call`]; nothing is queued.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     pub fn fill(
         &mut self,
         stream: &ClStream,

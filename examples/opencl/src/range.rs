@@ -185,6 +185,7 @@ impl ClPart {
     /// let block = pool.allocate(1000)?;
     /// let part = ClPart::of(&pool, &block)?;
     /// assert_eq!(part.size_bytes() as u64, block.size_bytes());
+    /// assert!(!part.memory().is_null());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of<D: Device<Range = ClRange>, T: Threads>(
@@ -196,12 +197,20 @@ impl ClPart {
     }
 
     /// How many bytes it has.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
 
     /// The sub-buffer, as an argument of kernels: a `cl_mem`.
+    ///
+    /// # Example
+    ///
+    /// See [`of`](Self::of).
     #[must_use]
     pub fn memory(&self) -> cl_mem {
         self.memory.raw()
