@@ -215,11 +215,13 @@ impl ClDevice {
 
     /// The kernels, which are built if they are not.
     pub(crate) fn program(&self) -> core::result::Result<&Owned<Program>, ClError> {
+        // By one thread, for all devices: they may have kernels in common.
+        static BUILDING: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = self.inner.program.get() {
             return Ok(program);
         }
-        // Of two threads that come here at the same time one builds in vain.
-        let built = kernels::build(self.context(), self.raw())?;
+        let built = kernels::build(self.context(), self.raw(), &self.inner.first_uses)?;
         Ok(self.inner.program.get_or_init(|| built))
     }
 

@@ -50,7 +50,10 @@ impl Kernels {
     /// ```
     pub fn of(device: &ClDevice) -> Result<Self, ClError> {
         device.check()?;
-        let program = device.program()?;
+        Self::from(device.program()?)
+    }
+
+    fn from(program: &Owned<Program>) -> Result<Self, ClError> {
         let kernel = |name: &CStr| {
             let kernel = cl3::kernel::create_kernel(program.raw(), name)
                 .map_err(ClError::of("clCreateKernel"))?;
@@ -144,8 +147,29 @@ impl Kernels {
     }
 }
 
-/// The kernels of a device, built.
-pub(crate) fn build(context: cl_context, device: cl_device_id) -> Result<Owned<Program>, ClError> {
+/// The kernels of a device, built and used once. A runtime may leave a part of its work until a kernel
+/// first runs, and PoCL 3.1 aborts where two threads come to that at the same time.
+pub(crate) fn build(
+    context: cl_context,
+    device: cl_device_id,
+    stream: &ClStream,
+) -> Result<Owned<Program>, ClError> {
+    let program = compile(context, device)?;
+    let mut kernels = Kernels::from(&program)?;
+    let few = ClPart::apart(context, 4)?;
+    // In groups, and in none.
+    for items in [GROUP, 1] {
+        let block = ClPart::apart(context, 16 * items)?;
+        kernels.mark(stream, &block, 0)?;
+        kernels.check(stream, &block, 0, &few)?;
+        kernels.fill(stream, &block, 0..items, 0)?;
+    }
+    kernels.dawdle(stream, &few, 1)?;
+    stream.finish()?;
+    Ok(program)
+}
+
+fn compile(context: cl_context, device: cl_device_id) -> Result<Owned<Program>, ClError> {
     let program = program::create_program_with_source(context, &[include_str!("kernels.cl")])
         .map_err(ClError::of("clCreateProgramWithSource"))?;
     // SAFETY: the reference was made just now.
