@@ -231,7 +231,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Ends a stream of [`create_stream`](Self::create_stream). Work that is queued in it still
-    /// runs, and its fences last.
+    /// runs, and its fences last; the host does not wait for either.
     ///
     /// # Errors
     ///
@@ -261,9 +261,10 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::StreamId))
     }
 
-    /// A fence behind all work that is queued in a stream now ([`Capabilities::FENCES`]). It comes
-    /// to be done by itself: a runtime that holds queued work back until it is told to begin (as
-    /// OpenCL may until `clFlush`) is told here. Who waits for a fence tells nobody.
+    /// A fence behind all work that is queued in a stream now, and all that the stream waits for
+    /// ([`Capabilities::FENCES`]). Does not wait. It comes to be done by itself: a runtime that holds
+    /// queued work back until it is told to begin (as OpenCL may until `clFlush`) is told here. Who waits
+    /// for a fence tells nobody.
     ///
     /// # Errors
     ///
@@ -317,8 +318,8 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::IsDone))
     }
 
-    /// Has a stream wait for a fence before it runs what is queued in it from now on. The host
-    /// does not wait.
+    /// Has a stream wait for a fence before it runs what is queued in it from now on, also for one of
+    /// its own, which changes nothing. The host does not wait, and the fence may be discarded at once.
     ///
     /// # Errors
     ///
@@ -364,7 +365,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Copies bytes from one place to another, in a stream ([`Capabilities::COPY`]). The two do
-    /// not overlap.
+    /// not overlap. The host does not wait.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, ThreadId};
 
 use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 use pool_mock::conformance::{Pace, Trial};
@@ -11,98 +11,16 @@ use pool_mock::device::{
     Access, Owner, SimDevice, SimError, SimFence, SimPages, SimRange, SimStream,
 };
 
-type Result<T> = core::result::Result<T, Failure<SimError>>;
+use crate::fault::Fault;
 
-/// The rule that is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// A fence is done as soon as it is there.
-    FenceDoneTooEarly,
-    /// A fence is never done.
-    FenceNeverDone,
-    /// A fence whose stream is gone, which cannot be asked for, is taken as done.
-    FailureIsDone,
-    /// A fence is recorded in a queue that has no work.
-    FenceOfAnEmptyQueue,
-    /// To ask whether a fence is done waits until it is.
-    AskingWaits,
-    /// A stream's wait waits for nothing.
-    WaitIsNone,
-    /// A stream's wait has the host wait.
-    WaitOfTheHost,
-    /// The host goes on before the fence is done.
-    HostGoesOn,
-    /// The host waits for ever.
-    HostWaitsForEver,
-    /// A wait for everything waits for the streams that are still there.
-    SynchronizeMissesStreams,
-    /// A fence behind everything misses the streams that are gone.
-    RecordAllMissesStreams,
-    /// There is no fence behind everything, as if all were done.
-    RecordAllIsNone,
-    /// There are a thousand fences, and never more.
-    FencesRunOut,
-    /// An identity is the value of the handle, which others had.
-    IdentitiesRepeat,
-    /// All streams have the same key.
-    KeysCoincide,
-    /// The end of a stream waits for its work.
-    EndOfAStreamWaits,
-    /// A stream is said to be captured that is not.
-    CapturedForNothing,
-    /// A range is given out twice.
-    RangesOverlap,
-    /// Nothing is ever freed.
-    FreeFreesNothing,
-    /// A free waits, and the device does not say so.
-    FreeWaits,
-    /// Want of memory is said to be the device's end.
-    OutOfMemoryIsFatal,
-    /// Want of memory is said to be any failure.
-    OutOfMemoryIsAnyFailure,
-    /// A refused request keeps what it had got so far.
-    RefusalKeepsMemory,
-    /// A request for too much is served with less.
-    TooMuchIsServed,
-    /// The free memory is said to be always the same.
-    MemoryStaysTheSame,
-    /// A range is elsewhere after it became longer.
-    LongerElsewhere,
-    /// A range that became longer has lost what was in it.
-    LongerAndEmpty,
-    /// The largest page comes first.
-    LargestPageFirst,
-    /// Addresses are not aligned to a page.
-    OddAddresses,
-    /// Two handles are the same memory.
-    SamePagesTwice,
-    /// What a handle holds is lost when it is committed.
-    CommitLosesContents,
-    /// A commit that is refused leaves the first handle mapped.
-    CommitMapsHalf,
-    /// To take pages out waits for all work.
-    DecommitWaits,
-    /// Pages that are destroyed stay the process's.
-    PagesAreKept,
-    /// A copy goes to the range's start.
-    CopyToTheStart,
-    /// A copy goes the other way.
-    CopyGoesBack,
-    /// A copy is queued in another stream.
-    CopyElsewhere,
-    /// A call that the device says that it has not does nothing, and says that it did.
-    SilentCopy,
-    /// Time goes back.
-    ClockGoesBack,
-    /// What it can do changes.
-    CapabilitiesChange,
-}
+type Result<T> = core::result::Result<T, Failure<SimError>>;
 
 /// A simulated device with a fault.
 pub(crate) struct Broken {
     device: SimDevice,
     fault: Option<Fault>,
     notes: Mutex<Notes>,
+    thread: ThreadId,
 }
 
 /// What faults need to know.
@@ -118,8 +36,21 @@ struct Notes {
     longer: Vec<SimRange>,
     /// Where pages are mapped.
     places: Vec<(SimRange, u64)>,
+    /// Where the first of handles in a row ends.
+    ends: Vec<(SimRange, u64)>,
+    /// By handle of pages, how long it is.
+    sizes: HashMap<String, u64>,
     fails_commit: bool,
     asked: u32,
+    reserved: u32,
+    was_refused: bool,
+    first: Option<SimRange>,
+    made: Option<SimStream>,
+    /// The last work of each stream.
+    last_work: HashMap<SimStream, (SimRange, u64, u64)>,
+    /// Streams that wait for fences, with nothing behind that.
+    waiting: Vec<SimStream>,
+    spare: Vec<SimFence>,
 }
 
 /// A fence has no name of its own but its text.
@@ -131,7 +62,7 @@ fn key(fence: &SimFence) -> SimFenceKey {
 
 impl Broken {
     pub(crate) fn new(device: SimDevice, fault: Option<Fault>) -> Self {
-        Self { device, fault, notes: Mutex::default() }
+        Self { device, fault, notes: Mutex::default(), thread: thread::current().id() }
     }
 
     fn is(&self, fault: Fault) -> bool {
@@ -152,6 +83,27 @@ impl Broken {
         let stream = self.device.legacy_stream();
         self.device.queue_use(stream, range, offset_bytes, size_bytes, Owner(0), Access::Write)?;
         self.device.host_wait_stream(stream)?;
+        Ok(())
+    }
+
+    /// A fence that is behind nothing.
+    fn empty_fence(&self) -> Result<SimFence> {
+        let empty = self.device.create_stream()?;
+        let fence = self.device.record(&empty);
+        self.device.destroy_stream(&empty)?;
+        fence
+    }
+
+    /// Copies at once, whatever is queued.
+    fn copy_now(
+        &self,
+        from: (&SimRange, u64),
+        to: (&SimRange, u64),
+        size_bytes: u64,
+    ) -> Result<()> {
+        let other = self.device.legacy_stream();
+        self.device.copy(&other, from, to, size_bytes)?;
+        self.device.host_wait_stream(other)?;
         Ok(())
     }
 
@@ -181,9 +133,19 @@ impl Device for Broken {
                 return Ok(range);
             }
         }
+        let mut notes = self.notes();
+        if self.is(Fault::OneThreadOnly) && thread::current().id() != self.thread
+            || self.is(Fault::NothingAfterRefusal) && notes.was_refused
+        {
+            return Err(SimError::Invalid("nothing is served any more").into());
+        }
         let made = self.device.allocate(size_bytes);
+        notes.was_refused |= made.is_err();
         match &made {
-            Ok(range) => self.notes().last = Some((*range, size_bytes)),
+            Ok(range) => {
+                notes.first = notes.first.or(Some(*range));
+                notes.last = Some((*range, size_bytes));
+            }
             Err(_) if self.is(Fault::RefusalKeepsMemory) => {
                 let free_bytes = self.device.memory()?.free_bytes;
                 let _ = self.device.allocate(free_bytes / 2);
@@ -206,8 +168,13 @@ impl Device for Broken {
             notes.twice.swap_remove(place);
             return Ok(());
         }
+        let first = notes.first.filter(|first| first != range);
         drop(notes);
-        self.device.free(range)
+        self.device.free(range)?;
+        match first {
+            Some(first) if self.is(Fault::FreeWipesOthers) => self.wipe(&first, 0, 4096),
+            _ => Ok(()),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -230,7 +197,25 @@ impl Device for Broken {
         }
     }
 
+    fn is_alive(&self) -> bool {
+        !self.is(Fault::NotAlive)
+    }
+
+    fn quarantine(&self, range: &SimRange, offset_bytes: u64, size_bytes: u64) {
+        if self.is(Fault::NoticesWipe) {
+            self.wipe(range, offset_bytes, size_bytes).unwrap();
+        }
+        self.device.quarantine(range, offset_bytes, size_bytes);
+    }
+
+    fn release(&self, range: &SimRange, offset_bytes: u64, size_bytes: u64) {
+        self.device.release(range, offset_bytes, size_bytes);
+    }
+
     fn address(&self, range: &SimRange) -> Option<u64> {
+        if self.is(Fault::AddressesCoincide) {
+            return Some(1 << 40);
+        }
         let address = self.device.address(range)?;
         let is_longer = self.notes().longer.contains(range);
         let odd = self.is(Fault::OddAddresses) || self.is(Fault::LongerElsewhere) && is_longer;
@@ -252,11 +237,25 @@ impl Device for Broken {
     }
 
     fn reserve(&self, size_bytes: u64) -> Result<SimRange> {
+        let mut notes = self.notes();
+        notes.reserved += 1;
+        if self.is(Fault::AddressesRunOut) && notes.reserved > 40 {
+            return Err(SimError::Invalid("there are no more addresses").into());
+        }
         self.device.reserve(size_bytes)
     }
 
     fn create_pages(&self, size_bytes: u64) -> Result<SimPages> {
-        self.device.create_pages(size_bytes)
+        if self.is(Fault::FewSizes) && !(size_bytes / self.page()).is_power_of_two() {
+            return Err(SimError::Invalid("there are no such handles").into());
+        }
+        let pages = self.device.create_pages(size_bytes);
+        if self.is(Fault::PagesFailAnyhow) {
+            return pages.map_err(|_| SimError::Invalid("there are no pages").into());
+        }
+        let pages = pages?;
+        self.notes().sizes.insert(format!("{pages:?}"), size_bytes);
+        Ok(pages)
     }
 
     fn destroy_pages(&self, pages: SimPages) -> Result<()> {
@@ -273,7 +272,13 @@ impl Device for Broken {
         if self.is(Fault::CommitLosesContents) {
             return self.wipe(range, offset_bytes, page);
         }
-        self.notes().places.push((*range, offset_bytes));
+        if self.is(Fault::CommitTakesMore) && offset_bytes >= page {
+            self.wipe(range, offset_bytes - page, page)?;
+        }
+        let mut notes = self.notes();
+        notes.places.push((*range, offset_bytes));
+        let first_bytes = notes.sizes.get(&format!("{:?}", pages[0])).copied();
+        notes.ends.push((*range, offset_bytes + first_bytes.unwrap_or(page)));
         Ok(())
     }
 
@@ -282,16 +287,35 @@ impl Device for Broken {
             self.device.synchronize()?;
         }
         self.notes().places.retain(|place| *place != (*range, offset_bytes));
-        self.device.decommit(range, offset_bytes, pages)
+        self.device.decommit(range, offset_bytes, pages)?;
+        if self.is(Fault::DecommitTakesMore) {
+            self.wipe(range, offset_bytes + self.page(), self.page())?;
+        }
+        Ok(())
     }
 
     fn create_stream(&self) -> Result<SimStream> {
-        self.device.create_stream()
+        let made = self.notes().made;
+        if self.is(Fault::MadeStreamsAreOne)
+            && let Some(stream) = made
+        {
+            return Ok(stream);
+        }
+        let stream = self.device.create_stream()?;
+        self.notes().made = Some(stream);
+        Ok(stream)
     }
 
     fn destroy_stream(&self, stream: &SimStream) -> Result<()> {
         if self.is(Fault::EndOfAStreamWaits) {
             self.device.host_wait_stream(*stream)?;
+        }
+        if self.is(Fault::EndOfAStreamDropsWork) {
+            self.device.host_wait_stream(*stream)?;
+            let last = self.notes().last_work.remove(stream);
+            if let Some((range, offset_bytes, size_bytes)) = last {
+                self.wipe(&range, offset_bytes, size_bytes)?;
+            }
         }
         self.device.destroy_stream(stream)
     }
@@ -314,10 +338,15 @@ impl Device for Broken {
             return Err(SimError::Invalid("there are no more fences").into());
         }
         if self.is(Fault::FenceOfAnEmptyQueue) {
-            let empty = self.device.create_stream()?;
-            let fence = self.device.record(&empty);
-            self.device.destroy_stream(&empty)?;
-            return fence;
+            return self.empty_fence();
+        }
+        if self.is(Fault::FenceForgetsWaits) && notes.waiting.contains(stream) {
+            return self.empty_fence();
+        }
+        if self.is(Fault::DiscardedIsReused)
+            && let Some(fence) = notes.spare.pop()
+        {
+            return Ok(fence);
         }
         let fence = self.device.record(stream)?;
         notes.streams.insert(key(&fence), *stream);
@@ -356,6 +385,15 @@ impl Device for Broken {
         match self.fault {
             Some(Fault::WaitIsNone) => Ok(()),
             Some(Fault::WaitOfTheHost) => self.device.wait_on_host(fence),
+            Some(Fault::NoWaitForItself)
+                if self.notes().streams.get(&key(fence)) == Some(stream) =>
+            {
+                Err(SimError::Invalid("its own fence").into())
+            }
+            Some(Fault::CopyForgetsWaits | Fault::FenceForgetsWaits) => {
+                self.notes().waiting.push(*stream);
+                self.device.wait(stream, fence)
+            }
             _ => self.device.wait(stream, fence),
         }
     }
@@ -382,6 +420,10 @@ impl Device for Broken {
     }
 
     fn discard(&self, fence: SimFence) {
+        if self.is(Fault::DiscardedIsReused) {
+            self.notes().spare.push(fence);
+            return;
+        }
         self.device.discard(fence);
     }
 
@@ -402,10 +444,20 @@ impl Device for Broken {
         match self.fault {
             Some(Fault::CopyToTheStart) => self.device.copy(stream, from, (to.0, 0), size_bytes),
             Some(Fault::CopyGoesBack) => self.device.copy(stream, to, from, size_bytes),
-            Some(Fault::CopyElsewhere) => {
-                let other = self.device.legacy_stream();
-                self.device.copy(&other, from, to, size_bytes)?;
-                self.device.host_wait_stream(other)?;
+            Some(Fault::CopyElsewhere) => self.copy_now(from, to, size_bytes),
+            Some(Fault::CopyForgetsWaits) if self.notes().waiting.contains(stream) => {
+                self.copy_now(from, to, size_bytes)
+            }
+            Some(Fault::CopyBehindTheFence) => {
+                let (other, fence) = (self.device.create_stream()?, self.device.record(stream)?);
+                self.device.wait(&other, &fence)?;
+                self.device.discard(fence);
+                self.device.hold(other)?;
+                self.device.copy(&other, from, to, size_bytes)
+            }
+            Some(Fault::CopyHoldsUpTheHost) => {
+                self.device.copy(stream, from, to, size_bytes)?;
+                self.device.host_wait_stream(*stream)?;
                 Ok(())
             }
             Some(Fault::SilentCopy) => Ok(()),
@@ -444,7 +496,28 @@ impl Trial for Broken {
         mark: u8,
         pace: Pace,
     ) -> Result<()> {
-        self.device.mark(stream, range, offset_bytes, size_bytes, mark, pace)?;
+        match self.fault {
+            Some(Fault::StreamOutOfOrder) if pace == Pace::Soon => {
+                let other = self.device.legacy_stream();
+                self.device.mark(&other, range, offset_bytes, size_bytes, mark, pace)?;
+                self.device.host_wait_stream(other)?;
+                return Ok(());
+            }
+            Some(Fault::SlowIsQuick) => {
+                let soon = Pace::Soon;
+                self.device.mark(stream, range, offset_bytes, size_bytes, mark, soon)?;
+                self.device.host_wait_stream(*stream)?;
+                return Ok(());
+            }
+            Some(Fault::CommitMapsTheFirst) => {
+                let end = self.notes().ends.iter().find(|(row, _)| row == range).copied();
+                let (_, end_bytes) = end.unwrap_or((*range, u64::MAX));
+                let size_bytes = size_bytes.min(end_bytes.saturating_sub(offset_bytes));
+                return self.device.mark(stream, range, offset_bytes, size_bytes, mark, pace);
+            }
+            _ => self.device.mark(stream, range, offset_bytes, size_bytes, mark, pace)?,
+        }
+        self.notes().last_work.insert(*stream, (*range, offset_bytes, size_bytes));
         let at = (*range, offset_bytes);
         let notes = self.notes();
         if self.is(Fault::SamePagesTwice) && notes.places.contains(&at) && size_bytes <= self.page()

@@ -2,6 +2,7 @@
 //! at that rule.
 
 mod broken;
+mod fault;
 mod faults;
 mod queues;
 mod simulated;
