@@ -189,6 +189,10 @@ impl Device for Broken {
         }
     }
 
+    fn granule_bytes(&self) -> u64 {
+        if self.is(Fault::OddGranule) { 768 } else { self.device.granule_bytes() }
+    }
+
     fn severity(&self, error: &SimError) -> Severity {
         match self.device.severity(error) {
             Severity::OutOfMemory if self.is(Fault::OutOfMemoryIsFatal) => Severity::Fatal,

@@ -79,6 +79,8 @@ pub(crate) enum Fault {
     CopyElsewhere,
     /// A call that the device says that it has not does nothing, and says that it did.
     SilentCopy,
+    /// Blocks are to be multiples of what is no power of two.
+    OddGranule,
     /// Time goes back.
     ClockGoesBack,
     /// What it can do changes.

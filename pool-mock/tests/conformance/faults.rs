@@ -48,6 +48,7 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::CopyElsewhere, "copies::a_copy_is_in_its_streams_order"),
     (Fault::ClockGoesBack, "words::its_clock_goes_forward"),
     (Fault::CapabilitiesChange, "words::capabilities_never_change"),
+    (Fault::OddGranule, "words::its_sizes_make_sense"),
     (Fault::NotAlive, "words::it_is_alive"),
     (Fault::NoticesWipe, "words::notices_change_nothing"),
     (Fault::OneThreadOnly, "memory::calls_come_from_any_thread"),
