@@ -251,7 +251,7 @@ impl Spans {
     /// That there are tables for one more span in a place.
     #[inline]
     pub(crate) fn has_room<S: Tables>(&self, table: &Table<S>, place: u32) -> bool {
-        place < table.storage.span_places()
+        table.storage.has_span_place(place)
             && (self.spare != NO_SPAN || self.touched < table.storage.span_slots())
     }
 

@@ -3,7 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use once_cell::race::OnceBox;
+
 use crate::sync::Once;
+
+/// Cells of a row.
+const ROW_BITS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
+const ROW: usize = 1 << ROW_BITS;
 
 /// The host's heap refused a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +24,47 @@ pub(crate) fn filled<V>(count: u64, value: impl FnMut() -> V) -> Result<Box<[V]>
     Ok(values.into_boxed_slice())
 }
 
-/// A table of cells, none filled.
-pub(crate) fn cells<V>(count: u64) -> Result<Box<[Once<V>]>, NoTable> {
-    filled(count, Once::new)
-}
-
 /// One value.
 pub(crate) fn alone<V>(value: V) -> Result<Box<[V; 1]>, NoTable> {
     let mut values = Vec::new();
     values.try_reserve_exact(1).map_err(|_| NoTable)?;
     values.push(value);
     values.into_boxed_slice().try_into().map_err(|_| NoTable)
+}
+
+/// A table of values that are made one by one, in rows that are there where values were made: a range of
+/// hundreds of GiB has so many places that even a pointer for each would take megabytes, and
+/// milliseconds, before the first of them is used.
+pub(crate) struct Rows<V> {
+    rows: Box<[OnceBox<Row<V>>]>,
+}
+
+type Row<V> = [Once<V>; ROW];
+
+impl<V> Rows<V> {
+    /// So many places, none filled.
+    pub(crate) fn new(places: u64) -> Result<Self, NoTable> {
+        Ok(Self { rows: filled(places.div_ceil(ROW as u64), OnceBox::new)? })
+    }
+
+    /// The value in a place, once it is made.
+    #[inline(always)]
+    pub(crate) fn get(&self, place: u32) -> Option<&V> {
+        self.rows.get((place >> ROW_BITS) as usize)?.get()?[place as usize % ROW].get()
+    }
+
+    /// Makes the value in a place, unless it is there. Of two threads that do so at once, one throws its
+    /// own away.
+    pub(crate) fn make(
+        &self,
+        place: u32,
+        value: impl FnOnce() -> Result<V, NoTable>,
+    ) -> Result<&V, NoTable> {
+        let row = self.rows.get((place >> ROW_BITS) as usize).ok_or(NoTable)?;
+        let row = row.get_or_try_init(|| {
+            let row = filled(ROW as u64, Once::new)?;
+            row.try_into().map_err(|_| NoTable)
+        })?;
+        row[place as usize % ROW].try_call_once(value)
+    }
 }

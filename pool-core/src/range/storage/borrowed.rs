@@ -96,8 +96,8 @@ impl Tables for Borrowed<'_> {
         &mut self.spans[words]
     }
 
-    fn span_places(&self) -> u32 {
-        self.places
+    fn has_span_place(&self, place: u32) -> bool {
+        place < self.places
     }
 
     #[inline]
