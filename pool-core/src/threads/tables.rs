@@ -68,3 +68,33 @@ impl<V> Rows<V> {
         row[place as usize % ROW].try_call_once(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_values_is_made_with_its_first_and_places_beyond_the_last_row_have_none() {
+        let places = 3 * ROW as u32;
+        let rows = Rows::new(u64::from(places) - 1).unwrap();
+        let in_use = [0, ROW as u32 - 1, 2 * ROW as u32, places - 2];
+        for place in in_use {
+            assert_eq!(rows.get(place), None);
+            assert_eq!(rows.make(place, || Ok(place)), Ok(&place));
+            // It stays what it was made first.
+            assert_eq!(rows.make(place, || Ok(place + 1)), Ok(&place));
+        }
+        for place in 0..places {
+            assert_eq!(rows.get(place).copied(), in_use.contains(&place).then_some(place));
+        }
+        assert_eq!(rows.get(places), None);
+        assert_eq!(rows.make(places, || Ok(0)), Err(NoTable));
+    }
+
+    #[test]
+    fn a_value_that_could_not_be_made_is_made_by_the_next_who_tries() {
+        let rows = Rows::new(1).unwrap();
+        assert_eq!(rows.make(0, || Err(NoTable)), Err(NoTable));
+        assert_eq!((rows.get(0), rows.make(0, || Ok(7))), (None, Ok(&7)));
+    }
+}
