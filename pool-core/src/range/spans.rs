@@ -3,6 +3,7 @@
 use super::config::Shape;
 use super::node::{NONE, State};
 use super::quick::QuickLists;
+use super::sort::sort;
 use super::span::{MAX_ORDER, Span, SpanMut, Unmerged};
 use super::storage::NO_SPAN;
 use super::storage::sealed::Tables;
@@ -39,9 +40,10 @@ pub(crate) struct SpanBlock {
 }
 
 impl Spans {
-    pub(crate) fn new(shape: &Shape) -> Self {
+    /// No spans, and none to come.
+    pub(crate) const fn new() -> Self {
         Self {
-            granules: shape.span_granules,
+            granules: 0,
             ranks: 0,
             lists: [NO_SPAN; RANKS],
             touched: 0,
@@ -50,6 +52,11 @@ impl Spans {
             empty: NO_SPAN,
             quick: QuickLists::new(),
         }
+    }
+
+    /// Opens spans as a shape says from now on; none is open.
+    pub(crate) fn set_shape(&mut self, shape: &Shape) {
+        self.granules = shape.span_granules;
     }
 
     pub(crate) fn open_count(&self) -> u32 {
@@ -218,9 +225,16 @@ impl Spans {
         }
     }
 
-    /// The rank of the largest free buddy of all spans once everything freed is merged: the
-    /// spans that have unmerged blocks are merged aside.
+    /// The rank of the largest free buddy of all spans once everything freed is merged.
     pub(crate) fn settled_rank<S: Tables>(&self, table: &Table<S>) -> u32 {
+        let rank = self.ranks.checked_ilog2().unwrap_or(0);
+        if self.quick.blocks().next().is_none() { rank } else { self.merged_aside(table, rank) }
+    }
+
+    /// The same where some blocks are not merged: their spans are merged aside. Takes some
+    /// kilobytes of stack, which is why it stands apart.
+    #[inline(never)]
+    fn merged_aside<S: Tables>(&self, table: &Table<S>, mut rank: u32) -> u32 {
         let mut unmerged = [Unmerged::default(); QuickLists::MOST];
         let mut count = 0;
         for (place, block) in unmerged.iter_mut().zip(self.quick.blocks()) {
@@ -229,8 +243,7 @@ impl Spans {
         }
         let unmerged = &mut unmerged[..count];
         // By address: span by span, and in a span word by word.
-        unmerged.sort_unstable();
-        let mut rank = self.ranks.checked_ilog2().unwrap_or(0);
+        sort(unmerged);
         let place = |block: &Unmerged| block.granule.checked_div(self.granules).unwrap_or(0);
         for blocks in unmerged.chunk_by(|a, b| place(a) == place(b)) {
             let slot = blocks.first().map_or(NO_SPAN, |block| table.storage.span_at(place(block)));
