@@ -282,8 +282,8 @@ typedef struct pool_range_config {
     uint32_t placement;
     /**
      * Under best fit, how many spans can be open at a time: small blocks are cut from them, which
-     * is faster and keeps them together, for one word of storage for each two granules. 0: no
-     * spans.
+     * is faster and keeps them together, for some five bytes of storage for each of their
+     * granules. 0: no spans.
      */
     uint32_t spans;
     /**

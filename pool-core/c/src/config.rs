@@ -56,8 +56,8 @@ pub struct Config {
     /// A pool_range_placement. 0: best fit.
     pub placement: u32,
     /// Under best fit, how many spans can be open at a time: small blocks are cut from them, which
-    /// is faster and keeps them together, for one word of storage for each two granules. 0: no
-    /// spans.
+    /// is faster and keeps them together, for some five bytes of storage for each of their
+    /// granules. 0: no spans.
     pub spans: u32,
     /// Set apart the handles of several ranges by giving each a number of its own.
     pub handle_seed: u32,

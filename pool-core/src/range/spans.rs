@@ -374,6 +374,9 @@ impl Spans {
             }
             let (mut before, mut slot) = (NO_SPAN, first);
             while slot != NO_SPAN {
+                if slot >= self.touched {
+                    return Some(("a list of spans leads out of the table", slot));
+                }
                 let span = self.read(table, slot);
                 if span.before() != before || span.listed() != rank || span.rank() != rank {
                     return Some(("a span's links are not those of its list", slot));
@@ -390,6 +393,11 @@ impl Spans {
             .filter(|&slot| self.read(table, slot).rank() == 0)
             .count() as u32;
         (listed + full != self.open).then_some(("open spans that are in no list", self.open))
+    }
+
+    /// Slots that were ever in use, for checks.
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched
     }
 
     /// Whether a slot that was used is that of an open span, for checks.

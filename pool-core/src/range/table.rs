@@ -180,7 +180,7 @@ impl<S: Tables> Table<S> {
     pub(crate) fn count_spare(&self) -> u32 {
         let mut count = 0;
         let mut at = self.chain.spare;
-        while at != NONE && count <= self.chain.touched {
+        while at < self.chain.touched && count <= self.chain.touched {
             count += 1;
             at = self.storage.node(at).after();
         }
@@ -211,7 +211,8 @@ impl<S: Tables> Table<S> {
         let mut at = first;
         core::iter::from_fn(move || {
             let this = at;
-            if this == NONE {
+            // Damaged, it may lead anywhere: what checks it finds that it ends too early.
+            if this >= self.touched() {
                 return None;
             }
             at = self.storage.node(this).after();
