@@ -67,7 +67,7 @@
 #define POOL_RANGE_HIGH_END 1
 
 /**
- * Leave free blocks whole that are longer than the request's split_limit_bytes, unless they are
+ * Leave free blocks whole that are longer than the request's `split_limit_bytes`, unless they are
  * used up.
  */
 #define POOL_RANGE_LIMIT_SPLIT 2
@@ -138,7 +138,7 @@ enum pool_range_error
      */
     POOL_RANGE_ERROR_TOLERANCE = 9,
     /**
-     * The storage is not aligned to POOL_RANGE_STORAGE_ALIGN bytes.
+     * The storage is not aligned to `POOL_RANGE_STORAGE_ALIGN` bytes.
      */
     POOL_RANGE_ERROR_STORAGE_ALIGNMENT = 10,
     /**
@@ -272,12 +272,12 @@ typedef struct pool_range_config {
      */
     uint64_t span_bytes;
     /**
-     * With a span_bytes that is not 0, the largest size that comes from spans, at most half a
+     * With a `span_bytes` that is not 0, the largest size that comes from spans, at most half a
      * span. 0: a 16th of it.
      */
     uint64_t small_bytes;
     /**
-     * A pool_range_placement. 0: best fit.
+     * A `pool_range_placement`. 0: best fit.
      */
     uint32_t placement;
     /**
@@ -332,11 +332,11 @@ typedef struct pool_range_request {
      */
     uint64_t align_bytes;
     /**
-     * With POOL_RANGE_LIMIT_SPLIT: the longest free block that may be split.
+     * With `POOL_RANGE_LIMIT_SPLIT`: the longest free block that may be split.
      */
     uint64_t split_limit_bytes;
     /**
-     * POOL_RANGE_HIGH_END and others, or 0.
+     * `POOL_RANGE_HIGH_END` and others, or 0.
      */
     uint32_t options;
     /**
@@ -446,8 +446,8 @@ pool_range_error pool_range_create(const struct pool_range_config *config,
 pool_range_error pool_range_end(struct pool_range *range);
 
 /**
- * Gives out a block: size_bytes rounded up to granules (in spans and under buddy placement to a power of two
- * of them), at a multiple of align_bytes, a power of two or 0 for the granule's.
+ * Gives out a block: `size_bytes` rounded up to granules (in spans and under buddy placement to a power of two
+ * of them), at a multiple of `align_bytes`, a power of two or 0 for the granule's.
  */
 pool_range_error pool_range_allocate(struct pool_range *range,
                                      uint64_t size_bytes,
@@ -517,7 +517,7 @@ pool_range_error pool_range_verify(struct pool_range *range,
                                    struct pool_range_damage *damage);
 
 /**
- * The version of the library: POOL_CORE_VERSION of the header that belongs to it.
+ * The version of the library: `POOL_CORE_VERSION` of the header that belongs to it.
  */
 uint32_t pool_core_version(void);
 

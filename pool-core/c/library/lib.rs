@@ -14,10 +14,3 @@ pub use pool_core_c::*;
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     pool_core_c::stop()
 }
-
-/// Named by the unwinding tables of `core` as it is delivered. A panic stops, so nobody calls it.
-#[cfg(panic = "abort")]
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {
-    pool_core_c::stop()
-}

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Take the high end of a free block instead of its low end. First fit also takes the highest
 /// block that fits, buddy the upper half at each split.
 pub const POOL_RANGE_HIGH_END: u32 = 1;
-/// Leave free blocks whole that are longer than the request's split_limit_bytes, unless they are
+/// Leave free blocks whole that are longer than the request's `split_limit_bytes`, unless they are
 /// used up.
 pub const POOL_RANGE_LIMIT_SPLIT: u32 = 2;
 /// Serve from outside spans, whatever the size.
@@ -32,9 +32,9 @@ pub struct Request {
     pub size_bytes: u64,
     /// The offset is a multiple of it: a power of two, or 0 for the granule's.
     pub align_bytes: u64,
-    /// With POOL_RANGE_LIMIT_SPLIT: the longest free block that may be split.
+    /// With `POOL_RANGE_LIMIT_SPLIT`: the longest free block that may be split.
     pub split_limit_bytes: u64,
-    /// POOL_RANGE_HIGH_END and others, or 0.
+    /// `POOL_RANGE_HIGH_END` and others, or 0.
     pub options: u32,
     /// Zero.
     pub reserved: u32,

@@ -37,8 +37,8 @@ fn handle(number: u64) -> Result<Handle> {
     Handle::from_raw(number).ok_or(Error::ForeignHandle)
 }
 
-/// Gives out a block: size_bytes rounded up to granules (in spans and under buddy placement to a power of two
-/// of them), at a multiple of align_bytes, a power of two or 0 for the granule's.
+/// Gives out a block: `size_bytes` rounded up to granules (in spans and under buddy placement to a power of two
+/// of them), at a multiple of `align_bytes`, a power of two or 0 for the granule's.
 ///
 /// # Safety
 ///

@@ -50,10 +50,10 @@ pub struct Config {
     /// With spans, the size of one: a power of two from 64 to 4096 granules. 0: by the capacity,
     /// where ranges below 2^14 granules have none.
     pub span_bytes: u64,
-    /// With a span_bytes that is not 0, the largest size that comes from spans, at most half a
+    /// With a `span_bytes` that is not 0, the largest size that comes from spans, at most half a
     /// span. 0: a 16th of it.
     pub small_bytes: u64,
-    /// A pool_range_placement. 0: best fit.
+    /// A `pool_range_placement`. 0: best fit.
     pub placement: u32,
     /// Under best fit, how many spans can be open at a time: small blocks are cut from them, which
     /// is faster and keeps them together, for some five bytes of storage for each of their

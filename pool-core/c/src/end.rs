@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// The version of this header: a byte each for major, minor and patch.
 pub const POOL_CORE_VERSION: u32 = 0x00_01_00;
 
-/// The version of the library: POOL_CORE_VERSION of the header that belongs to it.
+/// The version of the library: `POOL_CORE_VERSION` of the header that belongs to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pool_core_version() -> u32 {
     POOL_CORE_VERSION

@@ -30,7 +30,7 @@ pub enum Error {
     Spans = 8,
     /// The tolerance is over 100 percent.
     Tolerance = 9,
-    /// The storage is not aligned to POOL_RANGE_STORAGE_ALIGN bytes.
+    /// The storage is not aligned to `POOL_RANGE_STORAGE_ALIGN` bytes.
     StorageAlignment = 10,
     /// The storage is too small for even an empty range; or a machine's addresses are too few for
     /// as much as was asked about.

@@ -66,15 +66,12 @@ impl<S: Storage> OffsetAllocator<S> {
     pub fn next_piece(&self, cursor: &mut Cursor) -> Option<Piece> {
         let granule = u32::try_from(cursor.offset_bytes >> self.shape.granule_shift).ok()?;
         let node = self.node_over(granule, cursor.hint)?;
-        let piece = match self.piece_of(node) {
-            Some(piece) => {
-                cursor.hint = self.table.storage.node(node).after();
-                piece
-            }
-            None => {
-                cursor.hint = node;
-                self.piece_over(node, granule)?
-            }
+        let piece = if let Some(piece) = self.piece_of(node) {
+            cursor.hint = self.table.storage.node(node).after();
+            piece
+        } else {
+            cursor.hint = node;
+            self.piece_over(node, granule)?
         };
         let (Piece::Live(Block { offset_bytes, size_bytes, .. })
         | Piece::Free { offset_bytes, size_bytes }) = piece;
