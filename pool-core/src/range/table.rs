@@ -211,8 +211,7 @@ impl<S: Tables> Table<S> {
         let mut at = first;
         core::iter::from_fn(move || {
             let this = at;
-            // Damaged, it may lead anywhere: what checks it finds that it ends too early.
-            if this >= self.touched() {
+            if this == NONE {
                 return None;
             }
             at = self.storage.node(this).after();
