@@ -13,8 +13,8 @@ fn a_range_made_in_its_place_gives_the_same_offsets() {
                 .spans(spans)
                 .handle_seed(3)
                 .tolerance_percent(5);
-            let (mut nodes, mut others) = ([Node::UNUSED; 1000], [Node::UNUSED; 1000]);
-            let (mut words, mut other_words) = ([!0; 2000], [0; 2000]);
+            let (mut nodes, mut others) = (vec![Node::UNUSED; 1000], vec![Node::UNUSED; 1000]);
+            let (mut words, mut other_words) = (vec![!0; 2000], vec![0; 2000]);
             let mut place = MaybeUninit::uninit();
             let placed =
                 OffsetAllocator::emplace(&mut place, &config, &mut nodes, &mut words).unwrap();

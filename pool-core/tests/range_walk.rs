@@ -39,8 +39,8 @@ proptest! {
         ]),
         steps in steps(),
     ) {
-        let mut nodes = [Node::UNUSED; 2048];
-        let mut span_words = [0; 4096];
+        let mut nodes = vec![Node::UNUSED; 2048];
+        let mut span_words = vec![0; 4096];
         let config = RangeConfig::new(GRANULES * 256)
             .placement(placement)
             .spans(Spans::Sized { span_bytes: 128 * 256, small_bytes: 16 * 256 });
@@ -77,17 +77,14 @@ proptest! {
 
             // A walk that the operations overtake still moves on.
             let before = moving.offset_bytes;
-            match range.next_piece(&mut moving) {
-                Some(piece) => {
-                    let (start, end) = extent(&piece);
-                    prop_assert!(start * 256 <= before && before < end * 256);
-                    prop_assert_eq!(moving.offset_bytes, end * 256);
-                    prop_assert!(listed.contains(&piece));
-                }
-                None => {
-                    prop_assert_eq!(before, GRANULES * 256);
-                    moving = Cursor::default();
-                }
+            if let Some(piece) = range.next_piece(&mut moving) {
+                let (start, end) = extent(&piece);
+                prop_assert!(start * 256 <= before && before < end * 256);
+                prop_assert_eq!(moving.offset_bytes, end * 256);
+                prop_assert!(listed.contains(&piece));
+            } else {
+                prop_assert_eq!(before, GRANULES * 256);
+                moving = Cursor::default();
             }
         }
     }
