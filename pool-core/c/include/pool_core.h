@@ -467,8 +467,9 @@ pool_range_error pool_range_allocate_as(struct pool_range *range,
 pool_range_error pool_range_free(struct pool_range *range, uint64_t block);
 
 /**
- * Changes a block's size where it lies: its handle and offset stay. A shrink always succeeds; a growth does
- * if what is behind the block is free. What the block then is goes to `resized`, which may be null.
+ * Changes a block's size where it lies: its handle and offset stay. A shrink always succeeds, to no effect
+ * where the storage is full; a growth does if what is behind the block is free. What the block then is goes
+ * to `resized`, which may be null.
  */
 pool_range_error pool_range_resize(struct pool_range *range,
                                    uint64_t block,

@@ -105,8 +105,9 @@ pub unsafe extern "C" fn pool_range_free(range: *mut Range, block: u64) -> Error
     }
 }
 
-/// Changes a block's size where it lies: its handle and offset stay. A shrink always succeeds; a growth does
-/// if what is behind the block is free. What the block then is goes to `resized`, which may be null.
+/// Changes a block's size where it lies: its handle and offset stay. A shrink always succeeds, to no effect
+/// where the storage is full; a growth does if what is behind the block is free. What the block then is goes
+/// to `resized`, which may be null.
 ///
 /// # Safety
 ///

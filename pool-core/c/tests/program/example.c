@@ -7,7 +7,7 @@ static _Alignas(POOL_RANGE_STORAGE_ALIGN) unsigned char storage[POOL_RANGE_STORA
 static pool_range *sdram;
 
 int sdram_start(void) {
-    pool_range_config config = {0}; /* best fit, in granules of 256 bytes, without a lock */
+    pool_range_config config = {0}; /* best fit, without a lock */
     config.capacity_bytes = 8u << 20;
     config.granule_bytes = 64;
     return pool_range_create(&config, storage, sizeof storage, &sdram);
