@@ -161,7 +161,7 @@ mod tests {
         let last = Error::Damaged as i32;
         let none = text(-1);
         let texts: HashSet<_> = (0..=last).map(text).collect();
-        assert_eq!(texts.len(), last as usize + 1);
+        assert_eq!(texts.len(), (0..=last).count());
         assert!(!texts.contains(none));
         assert_eq!((text(last + 1), text(i32::MAX)), (none, none));
     }
