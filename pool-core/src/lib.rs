@@ -81,9 +81,9 @@ pub use pool::{budget, policy};
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
 pub use range::{
-    AllocError, Block, Borrowed, ConfigError, EndError, Handle, HandleError, Metadata, Node,
-    OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request, ResizeError,
-    SpanExtent, Spans, Storage, VerifyError, Visits,
+    AllocError, Block, Borrowed, ConfigError, Cursor, EndError, Handle, HandleError, Metadata,
+    Node, OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request,
+    ResizeError, SpanExtent, Spans, Storage, VerifyError, Visits,
 };
 #[cfg(feature = "alloc")]
 pub use threads::{Cache, ClassUse, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
