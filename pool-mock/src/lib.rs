@@ -1,8 +1,9 @@
-//! A simulated device; recorded allocation logs, their replay, reference models, and threads that
-//! put a shared allocator under stress.
+//! A simulated device, and what any device has to do; recorded allocation logs, their replay,
+//! reference models, and threads that put a shared allocator under stress.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod conformance;
 pub mod device;
 pub mod log;
 pub mod oracle;

@@ -51,7 +51,8 @@ bitflags::bitflags! {
         const CAPTURE = 1 << 9;
         /// Ranges may be allocated while a stream is captured.
         const GROWS_IN_CAPTURE = 1 << 10;
-        /// Freeing a range waits for all work of the device, as `cudaFree` does.
+        /// Freeing a range may wait for all work of the device, as `cudaFree` does. Without, it waits
+        /// for none.
         const FREE_WAITS = 1 << 11;
     }
 }

@@ -5,9 +5,13 @@
 //! | `traits` | [`Device`]: the calls that a pool makes |
 //! | `capabilities` | [`Capabilities`]: which of them a device has |
 //! | `failure` | [`Failure`], [`Severity`]: calls that did not do what they should |
+//! | [`guide`] | how to write one |
 
 mod capabilities;
 mod failure;
+pub mod guide {
+    #![doc = include_str!("guide.md")]
+}
 mod traits;
 
 pub use capabilities::Capabilities;

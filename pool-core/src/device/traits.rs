@@ -29,6 +29,8 @@ pub struct MemoryInfo {
 /// another pool. They are made from whichever thread uses the pool: a device whose runtime keeps
 /// a current context for each thread sets its own at each call and restores the caller's.
 ///
+/// The [guide](super::guide) says how to write one, and how to find out whether it is right.
+///
 /// # Example
 ///
 /// A device with one queue and no fences:
@@ -205,7 +207,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Ends a stream of [`create_stream`](Self::create_stream). Work that is queued in it still
-    /// runs, and its fences last.
+    /// runs, and its fences last; the host does not wait for either.
     ///
     /// # Errors
     ///
@@ -235,7 +237,8 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::StreamId))
     }
 
-    /// A fence behind all work that is queued in a stream now ([`Capabilities::FENCES`]).
+    /// A fence behind all work that is queued in a stream now, and all that the stream waits for
+    /// ([`Capabilities::FENCES`]). Does not wait.
     ///
     /// # Errors
     ///
@@ -246,7 +249,8 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// The streams that the device knows of, for [`record_all`](Self::record_all): those that were
-    /// destroyed too, until their work is done. `None` if it cannot say.
+    /// destroyed too, until their work is done. `None` if it cannot say. A device of which those that
+    /// were destroyed have no handles any more writes `record_all` by itself.
     fn streams(&self) -> Option<Vec<Self::Stream>> {
         None
     }
@@ -288,8 +292,8 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Failure::Unsupported(Call::IsDone))
     }
 
-    /// Has a stream wait for a fence before it runs what is queued in it from now on. The host
-    /// does not wait.
+    /// Has a stream wait for a fence before it runs what is queued in it from now on, also for one of
+    /// its own, which changes nothing. The host does not wait, and the fence may be discarded at once.
     ///
     /// # Errors
     ///
@@ -335,7 +339,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Copies bytes from one place to another, in a stream ([`Capabilities::COPY`]). The two do
-    /// not overlap.
+    /// not overlap. The host does not wait.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use pool_core::device::{Capabilities, Device, Failure, MemoryInfo, Severity};
+use pool_core::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 
 use super::memory::Memory;
 use super::pages::Paging;
@@ -313,6 +313,9 @@ impl Device for CudaDevice {
     }
 
     fn memory(&self) -> Result<MemoryInfo> {
+        if !self.capabilities().contains(Capabilities::MEMORY) {
+            return Err(Failure::Unsupported(Call::Memory));
+        }
         Ok(self.memory()?)
     }
 

@@ -1,6 +1,7 @@
 //! What tests need of the driver that runs them.
 
 use core::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 use pool_cuda::Driver;
 
@@ -27,12 +28,8 @@ pub trait Session: Sync {
     /// The driver's function of this name, or null: for tables with others in place of some.
     fn symbol(&self, name: &CStr) -> *const c_void;
 
-    /// Keeps what is queued on a stream from running before [`go`](Self::go), but for what the
-    /// host waits for. A real device cannot: work on it takes its time by itself.
-    fn hold(&self, stream: *mut c_void);
-
-    /// Ends all that is held, and has it run.
-    fn go(&self);
+    /// What holds work up. It may be used from any thread, as long as the session lasts.
+    fn gate(&self) -> Arc<dyn Gate>;
 
     /// What only a simulated driver can tell, if this is one.
     fn simulated(&self) -> Option<&dyn Simulated>;
@@ -46,6 +43,20 @@ pub trait Session: Sync {
     ///
     /// What the test left behind, or broke, in words.
     fn end(self: Box<Self>) -> Result<(), String>;
+}
+
+/// What holds work up where it would run at once. A real device needs none: work on it takes its time by
+/// itself.
+pub trait Gate: Send + Sync {
+    /// Keeps what is queued on a stream from running before [`go`](Self::go), but for what the
+    /// host waits for.
+    fn hold(&self, stream: *mut c_void);
+
+    /// Ends all that is held, and has it run.
+    fn go(&self);
+
+    /// Has the next call of a driver's function fail; whether that can be had.
+    fn fail_next(&self, name: &str) -> bool;
 }
 
 /// What only a simulated driver can tell.

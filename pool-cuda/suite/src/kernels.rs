@@ -1,10 +1,13 @@
 //! The kernels of the tests, launched by cust's macro on streams of a pool.
 
+use core::ffi::c_int;
 use core::mem::ManuallyDrop;
 
 use cust::launch;
 use cust::module::Module;
-use pool_cuda::{CudaDevice, DeviceMut, DeviceRef, PoolStream};
+use pool_cuda::{CudaDevice, CudaStream, DeviceMut, DeviceRef, PoolStream};
+
+use crate::raw::launch_kernel;
 
 /// So many cycles of the clock are long: a tenth of a second or more.
 pub(crate) const LONG: u64 = 200_000_000;
@@ -53,6 +56,28 @@ impl Kernels {
         // SAFETY: the kernel takes these, and stays within the length; the caller has the bytes.
         unsafe { launch!(module.pool_mark<<<GRID, BLOCK, 0, stream>>>(address, len, mark, spins)) }
             .unwrap();
+    }
+
+    /// Queues on any stream of the device: a mark to be written to bytes that are known by their
+    /// address, after some time. Gives the driver's code.
+    pub(crate) fn mark_on(
+        &self,
+        stream: &CudaStream,
+        address: u64,
+        len: u64,
+        mark: u8,
+        spins: u64,
+    ) -> c_int {
+        let kernel = self.module.get_function("pool_mark").unwrap();
+        let mut arguments = [
+            (&raw const address).cast_mut().cast(),
+            (&raw const len).cast_mut().cast(),
+            (&raw const mark).cast_mut().cast(),
+            (&raw const spins).cast_mut().cast(),
+        ];
+        let (raw, shape) = (kernel.to_raw().cast(), (GRID, BLOCK));
+        // SAFETY: the kernel takes these, and stays within the length; the caller has the bytes.
+        unsafe { launch_kernel(&self.device, raw, stream.as_raw(), shape, &mut arguments) }
     }
 
     /// Counts the bytes that are not the mark, on top of what was counted before.

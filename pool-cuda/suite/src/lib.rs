@@ -10,6 +10,7 @@
 //! | [`run`] | the list of tests, and how it is run |
 //! | `world`, `kernels`, `graphs`, `raw`, `row` | what tests work with |
 //! | `device`, `contexts`, `streams`, ... | the tests, by what they are about |
+//! | `conformance` | what every device has to do, by `pool_mock::conformance` |
 //! | `faults` | faults that others met, by number |
 //! | [`integrity`] | every byte of many buffers, under work on many streams |
 //! | [`stress`] | many threads, and many allocations |
@@ -20,6 +21,7 @@ pub mod bed;
 mod buffers;
 mod captures;
 mod child;
+mod conformance;
 mod contexts;
 mod copies;
 mod device;
@@ -43,5 +45,5 @@ pub mod stress;
 mod sweep;
 mod world;
 
-pub use bed::{Bed, Session, Simulated};
+pub use bed::{Bed, Gate, Session, Simulated};
 pub use world::World;

@@ -39,6 +39,19 @@ unsafe extern "C" {
     fn cuStreamQuery(stream: Raw) -> c_int;
     fn cuStreamWaitEvent(stream: Raw, event: Raw, flags: c_uint) -> c_int;
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int;
+    fn cuLaunchKernel(
+        function: Raw,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: Raw,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> c_int;
     fn cuEventCreate(event: *mut Raw, flags: c_uint) -> c_int;
     fn cuEventRecord(event: Raw, stream: Raw) -> c_int;
     fn cuEventDestroy_v2(event: Raw) -> c_int;
@@ -86,6 +99,33 @@ pub(crate) fn read(device: &CudaDevice, address: u64, bytes: usize) -> Vec<u8> {
     let copied = unsafe { cuMemcpyDtoH_v2(read.as_mut_ptr().cast(), address, bytes) };
     ok("cuMemcpyDtoH_v2", copied);
     read
+}
+
+/// The bytes at an address of a device, as they are now: work on streams that are not ordered with the
+/// default stream is not waited for. Gives the driver's code.
+pub(crate) fn peek(device: &CudaDevice, address: u64, into: &mut [u8]) -> c_int {
+    let _current = device.enter().unwrap();
+    // SAFETY: the slice has so many bytes; the driver looks at the address.
+    unsafe { cuMemcpyDtoH_v2(into.as_mut_ptr().cast(), address, into.len()) }
+}
+
+/// Queues a kernel on a stream, in so many blocks and threads of a block. Gives the driver's code.
+///
+/// # Safety
+///
+/// The function and the stream are of the device's context, and the arguments point to what the
+/// kernel takes.
+pub(crate) unsafe fn launch_kernel(
+    device: &CudaDevice,
+    function: Raw,
+    stream: Raw,
+    (grid, block): (u32, u32),
+    arguments: &mut [*mut c_void],
+) -> c_int {
+    let _current = device.enter().unwrap();
+    let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
+    // SAFETY: passed on to the caller.
+    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, arguments, extra) }
 }
 
 fn device_number(ordinal: u32) -> c_int {

@@ -9,8 +9,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::bed::Bed;
 use crate::world::World;
 use crate::{
-    access, buffers, captures, child, contexts, copies, device, events, faults, integrity, movable,
-    order, pages, per_thread, pinned, sleep, sources, streams, stress,
+    access, buffers, captures, child, conformance, contexts, copies, device, events, faults,
+    integrity, movable, order, pages, per_thread, pinned, sleep, sources, streams, stress,
 };
 
 /// A test.
@@ -54,6 +54,7 @@ macro_rules! tests {
 /// The tests of this package.
 pub const ALL: &[&[Test]] = &[
     device::TESTS,
+    conformance::TESTS,
     contexts::TESTS,
     streams::TESTS,
     events::TESTS,

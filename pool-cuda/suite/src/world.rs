@@ -1,12 +1,13 @@
 //! What a test works with.
 
 use core::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 use pool_core::PoolConfig;
 use pool_core::policy::Growth;
 use pool_cuda::{ArenaSource, CudaDevice, CudaPool, Driver, PoolBuffer, PoolStream};
 
-use crate::bed::{Session, Simulated};
+use crate::bed::{Gate, Session, Simulated};
 use crate::kernels::{Kernels, LONG};
 
 pub(crate) const KIB: usize = 1 << 10;
@@ -108,13 +109,18 @@ impl World {
 
     /// Queues something on a stream that takes long; what is queued after it waits.
     pub(crate) fn slow(&self, kernels: &Kernels, stream: &PoolStream) {
-        self.session.hold(stream.as_raw());
+        self.session.gate().hold(stream.as_raw());
         kernels.spin(stream, LONG);
+    }
+
+    /// What holds work up.
+    pub(crate) fn gate(&self) -> Arc<dyn Gate> {
+        self.session.gate()
     }
 
     /// Lets everything run that [`slow`](Self::slow) stopped.
     pub(crate) fn go(&self) {
-        self.session.go();
+        self.session.gate().go();
     }
 }
 

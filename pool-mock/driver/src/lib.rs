@@ -80,7 +80,7 @@ pub use lookup::*;
 pub use memory::*;
 pub use modules::*;
 pub use pointers::*;
-pub use pool_mock::device::{Pacing, SimDevice};
+pub use pool_mock::device::{Pacing, SimDevice, SimStream};
 pub use sharing::*;
 pub use simulation::Simulation;
 pub use streams::*;
@@ -146,4 +146,40 @@ pub fn first_device() -> SimDevice {
 #[must_use]
 pub fn count(name: &str) -> usize {
     state::lock().log.calls.iter().filter(|&&call| call == name).count()
+}
+
+/// The simulated stream that a handle means, whoever has the driver in hand. A default stream is that
+/// of the calling thread's current context, or else of the first device.
+///
+/// # Example
+///
+/// ```
+/// let simulation = pool_mock_driver::Simulation::start();
+/// let legacy = core::ptr::null_mut();
+/// assert_eq!(pool_mock_driver::stream(legacy), simulation.stream(legacy));
+/// ```
+#[must_use]
+pub fn stream(handle: Handle) -> SimStream {
+    let state = state::lock();
+    let key = call::key(handle);
+    let of = state.streams.get(&key).map(|known| known.context);
+    let of = of.or_else(|| state.current().ok().map(|current| current.id));
+    let context = of.and_then(|of| state.contexts.get(&of.handle));
+    let device = context.map_or(&state.devices[0].sim, |context| &context.device);
+    device.stream_with_key(key)
+}
+
+/// Lets the next calls of a function do nothing but answer `code`, so many of them, whoever has the
+/// driver in hand.
+///
+/// # Example
+///
+/// ```
+/// let _simulation = pool_mock_driver::Simulation::start();
+/// pool_mock_driver::fail_next("cuInit", 1, 999);
+/// // SAFETY: no pointers.
+/// assert_eq!(unsafe { [pool_mock_driver::cuInit(0), pool_mock_driver::cuInit(0)] }, [999, 0]);
+/// ```
+pub fn fail_next(name: &str, times: u64, code: i32) {
+    state::lock().log.fail_next(name, times, code);
 }

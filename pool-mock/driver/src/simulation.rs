@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 use pool_mock::device::{CaptureMode, SimDevice, SimStream};
 
 use crate::balance::Balance;
-use crate::call::{Handle, key};
+use crate::call::Handle;
 use crate::code;
 use crate::context::with_stack;
 use crate::devices::SimulatedDevices;
@@ -98,14 +98,8 @@ impl Simulation {
     /// # Ok::<(), pool_mock::device::SimError>(())
     /// ```
     #[must_use]
-    pub fn stream(&self, stream: Handle) -> SimStream {
-        let state = lock();
-        let key = key(stream);
-        let of = state.streams.get(&key).map(|known| known.context);
-        let of = of.or_else(|| state.current().ok().map(|current| current.id));
-        let context = of.and_then(|of| state.contexts.get(&of.handle));
-        let device = context.map_or(&state.devices[0].sim, |context| &context.device);
-        device.stream_with_key(key)
+    pub fn stream(&self, handle: Handle) -> SimStream {
+        crate::stream(handle)
     }
 
     /// Lets the call with this index (from 0, since the start) do nothing but answer `code`.
@@ -138,7 +132,7 @@ impl Simulation {
     /// assert_eq!(simulation.count("cuInit"), 3);
     /// ```
     pub fn fail_next(&self, name: &str, times: u64, code: i32) {
-        lock().log.fail_next(name, times, code);
+        crate::fail_next(name, times, code);
     }
 
     /// Lets every call on a device answer that a kernel has used an address that it may not.

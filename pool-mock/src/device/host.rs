@@ -1,16 +1,19 @@
 //! What a program's host asks and waits for.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use super::clock::{Actor, Clock, Point};
 use super::device::SimDevice;
+use super::error::SimError;
 use super::fence::SimFence;
+use super::memory::SimRange;
 use super::program::{Result, TaskUse, task_job};
 use super::schedule::Holds;
 use super::state::State;
 use super::stream::{Origin, SimStream, Work};
 use super::thread;
-use super::violation::Action;
+use super::violation::{Action, Owner};
 use super::world::Locked;
 
 /// What a program's host asks and waits for. A wait says whether there was anything to wait for.
@@ -172,6 +175,33 @@ impl SimDevice {
         let (at, clock) = (state.stream(actor).end(actor), state.stream(actor).clock.clone());
         self.wait_and_see(state, at, &clock);
         Ok(waits)
+    }
+
+    /// What bytes of a range hold now, of the work that has run: who wrote them last. The
+    /// host waits for nothing and counts as having seen nothing. Needs
+    /// [marks](super::SimConfig::marks).
+    ///
+    /// # Errors
+    ///
+    /// No such range.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::device::Device;
+    /// use pool_mock::device::{Access, SimConfig, SimDevice};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// let (range, stream, owner) = (device.allocate(4096)?, device.create_stream()?, device.new_owner());
+    /// device.queue_use(stream, &range, 256, 512, owner, Access::Write)?;
+    /// assert_eq!(device.owners(&range, 0..4096)?, [(256..768, owner)]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn owners(&self, range: &SimRange, bytes: Range<u64>) -> Result<Vec<(Range<u64>, Owner)>> {
+        let state = self.lock();
+        let known = state.ranges.get(&range.id).ok_or(SimError::Unknown("range"))?;
+        let found = known.marks.overlapping(bytes);
+        Ok(found.map(|(place, &owner)| (place, owner)).collect())
     }
 
     /// Says that a call that waits, allocates or frees is about to be made.

@@ -1,9 +1,10 @@
 //! The bed.
 
 use core::ffi::{CStr, c_int, c_uint, c_void};
+use std::sync::Arc;
 
 use pool_cuda::{CudaDevice, Driver};
-use pool_cuda_suite::{Bed, Session, Simulated};
+use pool_cuda_suite::{Bed, Gate, Session, Simulated};
 
 use crate::library::{is_in_driver, loaded_libraries, symbol};
 
@@ -85,6 +86,19 @@ struct GpuSession {
     free_bytes: Vec<u64>,
 }
 
+/// Work takes its time.
+struct NoGate;
+
+impl Gate for NoGate {
+    fn hold(&self, _: *mut c_void) {}
+
+    fn go(&self) {}
+
+    fn fail_next(&self, _: &str) -> bool {
+        false
+    }
+}
+
 impl Session for GpuSession {
     fn driver(&self) -> &'static Driver {
         self.driver
@@ -94,9 +108,9 @@ impl Session for GpuSession {
         symbol(name)
     }
 
-    fn hold(&self, _: *mut c_void) {}
-
-    fn go(&self) {}
+    fn gate(&self) -> Arc<dyn Gate> {
+        Arc::new(NoGate)
+    }
 
     fn simulated(&self) -> Option<&dyn Simulated> {
         None

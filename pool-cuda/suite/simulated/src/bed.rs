@@ -1,16 +1,19 @@
 //! The bed.
 
 use core::ffi::{CStr, c_void};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use pool_cuda::Driver;
-use pool_cuda_suite::{Bed, Session, Simulated};
+use pool_cuda_suite::{Bed, Gate, Session, Simulated};
 use pool_mock::device::Pacing;
 use pool_mock_driver::{DEVICES, SimulatedDevices, Simulation};
 
 /// The simulated driver.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedBed;
+
+/// A code that no version of CUDA has.
+const FOREIGN_CODE: i32 = 54_321;
 
 /// When work runs: as late as it may, at once, some steps later, in a random order.
 const WAYS: [&str; 4] = ["idle", "eager", "lag", "random"];
@@ -51,6 +54,24 @@ fn driver() -> &'static Driver {
     DRIVER.get_or_init(|| fresh)
 }
 
+/// The driver is one for the whole process, and the session's as long as that lasts.
+struct SimulatedGate;
+
+impl Gate for SimulatedGate {
+    fn hold(&self, stream: *mut c_void) {
+        pool_mock_driver::first_device().hold(pool_mock_driver::stream(stream)).unwrap();
+    }
+
+    fn go(&self) {
+        pool_mock_driver::first_device().run_all();
+    }
+
+    fn fail_next(&self, name: &str) -> bool {
+        pool_mock_driver::fail_next(name, 1, FOREIGN_CODE);
+        true
+    }
+}
+
 struct SimulatedSession {
     simulation: Simulation,
     driver: &'static Driver,
@@ -66,13 +87,8 @@ impl Session for SimulatedSession {
         pool_mock_driver::symbol(name)
     }
 
-    fn hold(&self, stream: *mut c_void) {
-        let stream = self.simulation.stream(stream);
-        self.simulation.device(0).hold(stream).unwrap();
-    }
-
-    fn go(&self) {
-        self.simulation.device(0).run_all();
+    fn gate(&self) -> Arc<dyn Gate> {
+        Arc::new(SimulatedGate)
     }
 
     fn simulated(&self) -> Option<&dyn Simulated> {
