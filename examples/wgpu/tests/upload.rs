@@ -1,0 +1,191 @@
+//! Writes of the host reach their slices, and no memory is written that the queue still reads.
+
+mod support;
+
+use std::time::Duration;
+
+use graphics::{Buffers, Done, Gpu, GpuError, Row, Staging, Upload, UploadError, Usage};
+use pool_core::device::{Capabilities, Device, Failure, Severity};
+use support::read;
+
+/// A small one, so that writes go over its end.
+const CHUNK_BYTES: u64 = 64 << 10;
+
+fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| rng.u8(..)).collect()
+}
+
+/// What a slice holds after writes, beside what it should.
+#[test]
+fn writes_of_all_sizes_arrive_in_order() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let staging = Staging::new(&gpu, CHUNK_BYTES);
+    let mut upload = Upload::over(&gpu, staging, CHUNK_BYTES, None).expect("a pool");
+    let sizes = [0, 1, 3, 4, 5, 255, 4096, 65_535, 65_536, 65_537, 200_001];
+    let slices: Vec<_> =
+        sizes.iter().map(|&size| storage.allocate(size.max(1) as u64).expect("memory")).collect();
+    for round in 0..3 {
+        for (slice, &size) in slices.iter().zip(&sizes) {
+            // The first write is covered by the second.
+            upload.write(slice, &vec![1; size]).expect("a write");
+            upload.write(slice, &bytes(round, size)).expect("a write");
+        }
+        upload.submit([]).expect("a submission");
+        for (slice, &size) in slices.iter().zip(&sizes) {
+            let arrived = read(&gpu, slice);
+            assert!(arrived[..size] == bytes(round, size), "{size} bytes");
+        }
+    }
+    let figures = upload.figures();
+    assert_eq!((figures.writes, figures.submissions), (3 * 2 * 11, 3));
+    // One behind the other: nothing is lost but the end of the last buffer of each round.
+    assert_eq!(figures.chunks, 3 * (figures.bytes / 3).div_ceil(CHUNK_BYTES));
+}
+
+#[test]
+fn a_place_outside_the_slice_is_refused() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let mut upload = Upload::new(&gpu, None).expect("a pool");
+    let slice = storage.allocate(256).expect("memory");
+    for (at, size) in [(0, 257), (252, 5), (2, 4), (256, 1), (u64::MAX - 3, 4)] {
+        let refused = upload.write_at(&slice, at, &vec![1; size]);
+        assert!(matches!(refused, Err(UploadError::Place { .. })), "{size} at {at}");
+    }
+    upload.write_at(&slice, 252, &[1; 3]).expect("a write that ends with the slice");
+    upload.submit([]).expect("a submission");
+    assert_eq!(read(&gpu, &slice)[252..], [1, 1, 1, 0]);
+}
+
+/// One write after the other, each to the same slice and copied from there by commands of its own
+/// submission: each copy has to find its own, though the memory written is the same again and again.
+#[test]
+fn memory_is_written_again_only_when_its_submission_is_done() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let limit = Some(2 << 20);
+    let mut upload = Upload::new(&gpu, limit).expect("a pool");
+    let slice = storage.allocate(1 << 20).expect("memory");
+    let copies: Vec<_> = (0..24).map(|_| storage.allocate(1 << 20).expect("memory")).collect();
+    for (copy, round) in copies.iter().zip(0..) {
+        upload.write(&slice, &bytes(round, 1 << 20)).expect("a write");
+        let mut encoder =
+            gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let (from, to) = (slice.offset_bytes, copy.offset_bytes);
+        encoder.copy_buffer_to_buffer(&slice.buffer, from, &copy.buffer, to, 1 << 20);
+        upload.submit([encoder.finish()]).expect("a submission");
+    }
+    for (copy, round) in copies.iter().zip(0..) {
+        assert!(read(&gpu, copy) == bytes(round, 1 << 20), "write {round}");
+    }
+    let (figures, stats) = (upload.figures(), upload.stats());
+    assert_eq!(stats.peak_reserved_bytes, 2 << 20);
+    assert_eq!(figures.chunks, 24 * 4);
+    assert_eq!(figures.reuses, figures.chunks - 8);
+    assert_eq!(stats.calls.records, figures.chunks, "one fence for each");
+}
+
+#[test]
+fn a_write_larger_than_the_limit_is_refused_and_the_next_is_not() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let mut upload = Upload::new(&gpu, Some(2 << 20)).expect("a pool");
+    let slice = storage.allocate(3 << 20).expect("memory");
+    upload.write(&slice, &bytes(0, 3 << 20)).expect_err("more than there may be");
+    // More than the limit before one submission: part of it is submitted earlier.
+    for part in 0..3 {
+        upload.write_at(&slice, part << 20, &bytes(part, 1 << 20)).expect("a write");
+    }
+    upload.submit([]).expect("a submission");
+    let arrived = read(&gpu, &slice);
+    for (part, piece) in arrived.chunks(1 << 20).enumerate() {
+        assert!(piece == bytes(part as u64, 1 << 20), "part {part}");
+    }
+    assert!(upload.figures().submissions > 1);
+}
+
+#[test]
+fn what_is_idle_goes_back() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let mut upload = Upload::new(&gpu, None).expect("a pool");
+    let slice = storage.allocate(8 << 20).expect("memory");
+    upload.write(&slice, &bytes(0, 8 << 20)).expect("a write");
+    upload.submit([]).expect("a submission");
+    assert_eq!(upload.stats().reserved_bytes, 8 << 20);
+    gpu.device.poll(wgpu::PollType::wait_indefinitely()).expect("the end of the work");
+    upload.trim(0).expect("memory that is idle");
+    assert_eq!(upload.stats().reserved_bytes, 0);
+    upload.write(&slice, &bytes(1, 8 << 20)).expect("a write");
+    upload.submit([]).expect("a submission");
+    assert!(read(&gpu, &slice) == bytes(1, 8 << 20));
+}
+
+/// Says of each fence that it is done.
+struct Early(Staging);
+
+impl Device for Early {
+    type Range = Row;
+    type Stream = wgpu::Queue;
+    type Fence = Done;
+    type Pages = ();
+    type Error = GpuError;
+
+    fn allocate(&self, size_bytes: u64) -> Result<Row, Failure<GpuError>> {
+        self.0.allocate(size_bytes)
+    }
+
+    fn free(&self, row: &Row) -> Result<(), Failure<GpuError>> {
+        self.0.free(row)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn severity(&self, error: &GpuError) -> Severity {
+        self.0.severity(error)
+    }
+
+    fn record(&self, queue: &wgpu::Queue) -> Result<Done, Failure<GpuError>> {
+        self.0.record(queue)
+    }
+
+    fn is_done(&self, _: &Done) -> Result<bool, Failure<GpuError>> {
+        Ok(true)
+    }
+
+    fn wait_on_host(&self, _: &Done) -> Result<(), Failure<GpuError>> {
+        Ok(())
+    }
+
+    fn now(&self) -> Option<Duration> {
+        self.0.now()
+    }
+}
+
+/// Writes more than the limit, in submissions that nobody waits for.
+fn press<D: Device<Range = Row, Stream = wgpu::Queue>>(
+    gpu: &Gpu,
+    device: D,
+) -> Result<(), UploadError<D::Error>> {
+    let storage = Buffers::new(gpu, Usage::Storage).expect("a pool");
+    let slice = storage.allocate(1 << 20).expect("memory");
+    let mut upload = Upload::over(gpu, device, CHUNK_BYTES, Some(2 << 20))?;
+    for round in 0..20 {
+        upload.write(&slice, &bytes(round, 1 << 20))?;
+        upload.submit([])?;
+    }
+    Ok(())
+}
+
+/// The control: without the rest, the host would write what the queue still has. `wgpu` notices.
+#[test]
+fn with_fences_that_are_done_too_early_the_host_is_refused_what_the_queue_has() {
+    let Some(gpu) = support::gpu() else { return };
+    press(&gpu, Staging::new(&gpu, CHUNK_BYTES)).expect("a rest, and then the memory");
+    let refused = press(&gpu, Early(Staging::new(&gpu, CHUNK_BYTES)));
+    assert!(matches!(refused, Err(UploadError::NotMapped(_))), "{refused:?}");
+}
