@@ -4,7 +4,7 @@ use graphics::Gpu;
 
 /// The device; `None`, with a message, on a machine without a Vulkan driver. With `VULKAN_EXPECTED`
 /// in the environment there has to be one.
-pub fn gpu() -> Option<Gpu> {
+pub(crate) fn gpu() -> Option<Gpu> {
     match Gpu::open() {
         Ok(gpu) => Some(gpu),
         Err(error) if std::env::var_os("VULKAN_EXPECTED").is_none() => {
@@ -17,7 +17,7 @@ pub fn gpu() -> Option<Gpu> {
 
 /// The bytes of a slice, once all that is submitted is done.
 #[allow(dead_code, reason = "not every test reads back")]
-pub fn read(gpu: &Gpu, slice: &graphics::Slice) -> Vec<u8> {
+pub(crate) fn read(gpu: &Gpu, slice: &graphics::Slice) -> Vec<u8> {
     let buffer = gpu.device.create_buffer(&wgpu::BufferDescriptor {
         label: None,
         size: slice.size_bytes,
