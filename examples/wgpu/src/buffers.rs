@@ -8,7 +8,8 @@ use crate::{Gpu, GpuError, Memory, Usage};
 /// Most bytes that a pool can hold: the space of its offsets.
 const SPACE_BYTES: u64 = 4 << 30;
 
-/// A part of a buffer. It is no owner: whoever has it [frees](Buffers::free) it.
+/// A part of a buffer. It is no owner: whoever has it [frees](Buffers::free) it. `wgpu` copies from
+/// one buffer to another, so not between two parts of one.
 #[derive(Debug)]
 pub struct Slice {
     /// The buffer.

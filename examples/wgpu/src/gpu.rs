@@ -1,7 +1,5 @@
 //! An adapter, opened, with errors that are seen.
 
-use std::time::Duration;
-
 use pool_core::device::Severity;
 use thiserror::Error;
 
@@ -50,8 +48,8 @@ pub enum GpuError {
     /// A wait that failed.
     #[error(transparent)]
     Poll(#[from] wgpu::PollError),
-    /// A wait that came back though the work is not done: the device was lost.
-    #[error("the work does not end")]
+    /// Work that is done, and that nobody is told of: the device was lost.
+    #[error("the end of the work is not told")]
     Stuck,
 }
 
@@ -67,7 +65,8 @@ impl GpuError {
 }
 
 impl Gpu {
-    /// Opens the first Vulkan adapter, with the limits that every one has, and `wgpu`'s validation.
+    /// Opens the first Vulkan adapter, with the limits that every one has. `wgpu` finds what is not
+    /// valid by itself; where Vulkan's own layer for that is installed, it looks too.
     ///
     /// # Errors
     ///
@@ -154,6 +153,3 @@ pub(crate) fn wait_for_all(device: &wgpu::Device) -> Result<(), GpuError> {
     device.poll(wgpu::PollType::Wait { submission_index: None, timeout: None })?;
     Ok(())
 }
-
-/// How long a wait looks for the end of work that a poll says is done.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use pool_core::device::{Capabilities, Device, Failure, Severity};
 
-use crate::gpu::{PATIENCE, create_buffer, wait_for_all};
+use crate::gpu::{create_buffer, wait_for_all};
 use crate::{Gpu, GpuError};
+
+/// How long a callback may take to come that another thread was given.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Mappable buffers, all of one size, in rows.
 ///
@@ -16,7 +19,7 @@ use crate::{Gpu, GpuError};
 /// buffer, and a range is a row of them, mapped when they are made.
 #[derive(Debug)]
 pub struct Staging {
-    device: wgpu::Device,
+    gpu: Gpu,
     chunk_bytes: u64,
     start: Instant,
 }
@@ -56,7 +59,7 @@ impl Staging {
     /// Of a device, in buffers of a size.
     #[must_use]
     pub fn new(gpu: &Gpu, chunk_bytes: u64) -> Self {
-        Self { device: gpu.device.clone(), chunk_bytes, start: Instant::now() }
+        Self { gpu: gpu.clone(), chunk_bytes, start: Instant::now() }
     }
 }
 
@@ -70,7 +73,7 @@ impl Device for Staging {
     fn allocate(&self, size_bytes: u64) -> Result<Row, Failure<GpuError>> {
         let flags = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
         let chunks = (0..size_bytes.div_ceil(self.chunk_bytes)).map(|_| {
-            let buffer = create_buffer(&self.device, "upload", self.chunk_bytes, flags, true)?;
+            let buffer = create_buffer(&self.gpu.device, "upload", self.chunk_bytes, flags, true)?;
             Ok(Chunk { buffer, uses: AtomicU32::new(0) })
         });
         Ok(Row(chunks.collect::<Result<_, GpuError>>()?))
@@ -97,9 +100,13 @@ impl Device for Staging {
         Ok(done)
     }
 
+    fn streams(&self) -> Option<Vec<wgpu::Queue>> {
+        Some(vec![self.gpu.queue.clone()])
+    }
+
     fn is_done(&self, fence: &Done) -> Result<bool, Failure<GpuError>> {
         if !fence.is_set() {
-            self.device.poll(wgpu::PollType::Poll).map_err(GpuError::from)?;
+            self.gpu.device.poll(wgpu::PollType::Poll).map_err(GpuError::from)?;
         }
         Ok(fence.is_set())
     }
@@ -110,11 +117,11 @@ impl Device for Staging {
     }
 
     fn wait_on_host(&self, fence: &Done) -> Result<(), Failure<GpuError>> {
-        let start = Instant::now();
+        wait_for_all(&self.gpu.device)?;
+        let end = Instant::now();
         while !fence.is_set() {
-            wait_for_all(&self.device)?;
-            // Another thread may have the callback in its hands.
-            if start.elapsed() > PATIENCE && !fence.is_set() {
+            // Another thread has the callback in its hands.
+            if end.elapsed() > PATIENCE {
                 return Err(GpuError::Stuck.into());
             }
             thread::yield_now();
@@ -123,7 +130,7 @@ impl Device for Staging {
     }
 
     fn synchronize(&self) -> Result<(), Failure<GpuError>> {
-        Ok(wait_for_all(&self.device)?)
+        Ok(wait_for_all(&self.gpu.device)?)
     }
 
     fn now(&self) -> Option<Duration> {

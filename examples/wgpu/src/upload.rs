@@ -60,6 +60,8 @@ pub struct Upload<D: Device<Range = Row, Stream = wgpu::Queue> = Staging> {
     copies: wgpu::CommandEncoder,
     /// Those that are written since the last submission, the last of them with room.
     open: Vec<Open>,
+    /// Those that are submitted, or of no use, and not freed yet: a free may fail.
+    leaving: Vec<Handle>,
     figures: Uploads,
 }
 
@@ -152,6 +154,7 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
             chunk_bytes,
             copies: encoder(&gpu.device),
             open: Vec::new(),
+            leaving: Vec::new(),
             figures: Uploads::default(),
         })
     }
@@ -216,7 +219,7 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
     ///
     /// # Errors
     ///
-    /// As [`Pool::free_on`]; the submission is made.
+    /// As [`Pool::free_on`]; the submission is made, and the next one frees what this one could not.
     pub fn submit(
         &mut self,
         commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
@@ -229,10 +232,18 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
         for (_, buffer) in &written {
             buffer.map_async(wgpu::MapMode::Write, .., |_| ());
         }
-        for (handle, _) in written {
-            self.pool.free_on(&self.queue, handle)?;
-        }
+        self.leaving.extend(written.into_iter().map(|(handle, _)| handle));
+        self.free_leaving()?;
         Ok(index)
+    }
+
+    /// Frees behind what is submitted now.
+    fn free_leaving(&mut self) -> Result<(), PoolError<D::Error>> {
+        while let Some(&handle) = self.leaving.last() {
+            self.pool.free_on(&self.queue, handle)?;
+            self.leaving.pop();
+        }
+        Ok(())
     }
 
     /// What was uploaded so far.
@@ -279,10 +290,9 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
             match self.open_chunk() {
                 Ok(open) => self.open.push(open),
                 Err(error) => {
-                    for open in self.open.drain(before..) {
-                        // Still mapped, and nothing of it is used.
-                        let _ = self.pool.free_on(&self.queue, open.handle);
-                    }
+                    // Still mapped, and nothing of them is used. What cannot be freed is freed later.
+                    self.leaving.extend(self.open.drain(before..).map(|open| open.handle));
+                    let _ = self.free_leaving();
                     return Err(error);
                 }
             }
@@ -298,7 +308,7 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
         let (buffer, view, reused) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                self.pool.free_on(&self.queue, handle)?;
+                self.leaving.push(handle);
                 return Err(error);
             }
         };

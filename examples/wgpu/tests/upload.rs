@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use graphics::{Buffers, Done, Gpu, GpuError, Row, Staging, Upload, UploadError, Usage};
@@ -125,10 +127,31 @@ fn what_is_idle_goes_back() {
     assert!(read(&gpu, &slice) == bytes(1, 8 << 20));
 }
 
-/// Says of each fence that it is done.
-struct Early(Staging);
+/// Does what another does, but for a fault.
+struct Faulty {
+    staging: Staging,
+    fault: Fault,
+}
 
-impl Device for Early {
+enum Fault {
+    /// It says of each fence that it is done.
+    Early,
+    /// One call fails: the one of this number.
+    Call(Arc<AtomicI64>),
+}
+
+impl Faulty {
+    fn call(&self) -> Result<(), Failure<GpuError>> {
+        match &self.fault {
+            Fault::Call(left) if left.fetch_sub(1, Ordering::Relaxed) == 0 => {
+                Err(GpuError::Invalid("a fault".to_owned()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Device for Faulty {
     type Range = Row;
     type Stream = wgpu::Queue;
     type Fence = Done;
@@ -136,35 +159,40 @@ impl Device for Early {
     type Error = GpuError;
 
     fn allocate(&self, size_bytes: u64) -> Result<Row, Failure<GpuError>> {
-        self.0.allocate(size_bytes)
+        self.call()?;
+        self.staging.allocate(size_bytes)
     }
 
     fn free(&self, row: &Row) -> Result<(), Failure<GpuError>> {
-        self.0.free(row)
+        self.call()?;
+        self.staging.free(row)
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+        self.staging.capabilities()
     }
 
     fn severity(&self, error: &GpuError) -> Severity {
-        self.0.severity(error)
+        self.staging.severity(error)
     }
 
     fn record(&self, queue: &wgpu::Queue) -> Result<Done, Failure<GpuError>> {
-        self.0.record(queue)
+        self.call()?;
+        self.staging.record(queue)
     }
 
-    fn is_done(&self, _: &Done) -> Result<bool, Failure<GpuError>> {
-        Ok(true)
+    fn is_done(&self, fence: &Done) -> Result<bool, Failure<GpuError>> {
+        self.call()?;
+        if matches!(self.fault, Fault::Early) { Ok(true) } else { self.staging.is_done(fence) }
     }
 
-    fn wait_on_host(&self, _: &Done) -> Result<(), Failure<GpuError>> {
-        Ok(())
+    fn wait_on_host(&self, fence: &Done) -> Result<(), Failure<GpuError>> {
+        self.call()?;
+        if matches!(self.fault, Fault::Early) { Ok(()) } else { self.staging.wait_on_host(fence) }
     }
 
     fn now(&self) -> Option<Duration> {
-        self.0.now()
+        self.staging.now()
     }
 }
 
@@ -189,6 +217,40 @@ fn press<D: Device<Range = Row, Stream = wgpu::Queue>>(
 fn with_fences_that_are_done_too_early_the_host_is_refused_what_the_queue_has() {
     let Some(gpu) = support::gpu() else { return };
     press(&gpu, Staging::new(&gpu, CHUNK_BYTES)).expect("a rest, and then the memory");
-    let refused = press(&gpu, Early(Staging::new(&gpu, CHUNK_BYTES)));
+    let refused =
+        press(&gpu, Faulty { staging: Staging::new(&gpu, CHUNK_BYTES), fault: Fault::Early });
     assert!(matches!(refused, Err(UploadError::NotMapped(_))), "{refused:?}");
+}
+
+/// Whichever call of the device fails, no write is half there, and the memory is the pool's again.
+#[test]
+fn after_a_call_that_failed_the_next_write_is_served_and_nothing_is_lost() {
+    let Some(gpu) = support::gpu() else { return };
+    let storage = Buffers::new(&gpu, Usage::Storage).expect("a pool");
+    let slice = storage.allocate(1 << 20).expect("memory");
+    for call in 0.. {
+        let left = Arc::new(AtomicI64::new(call));
+        let device =
+            Faulty { staging: Staging::new(&gpu, CHUNK_BYTES), fault: Fault::Call(left.clone()) };
+        let mut upload = Upload::over(&gpu, device, CHUNK_BYTES, Some(2 << 20)).expect("a pool");
+        let mut last = None;
+        for round in 1..=5 {
+            if upload.write(&slice, &vec![round; 1 << 20]).is_ok() {
+                last = Some(round);
+            }
+            let _ = upload.submit([]);
+        }
+        let last = last.expect("a write after the failure");
+        assert!(read(&gpu, &slice) == vec![last; 1 << 20], "call {call}");
+        let _ = upload.trim(0);
+        upload.submit([]).expect("no second failure");
+        assert_eq!(upload.stats().live_bytes, 0, "call {call}");
+        gpu.device.poll(wgpu::PollType::wait_indefinitely()).expect("the end of the work");
+        upload.trim(0).expect("no second failure");
+        assert_eq!(upload.stats().reserved_bytes, 0, "call {call}");
+        if left.load(Ordering::Relaxed) >= 0 {
+            assert!(call > 50, "there are more calls than {call}");
+            break;
+        }
+    }
 }
