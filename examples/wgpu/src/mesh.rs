@@ -1,6 +1,6 @@
 //! Shapes as triangles.
 
-use std::f32::consts::{PI, TAU};
+use core::f32::consts::{PI, TAU};
 
 use bytemuck::{Pod, Zeroable};
 use glam::Vec3;

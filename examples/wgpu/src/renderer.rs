@@ -1,8 +1,9 @@
 //! A scene, drawn into a picture.
 
+use core::mem;
+use core::num::NonZeroU64;
+use core::ops::Range;
 use std::collections::HashMap;
-use std::num::NonZeroU64;
-use std::ops::Range;
 use std::sync::mpsc;
 
 use crate::gpu::{create_buffer, wait_for_all};
@@ -45,9 +46,10 @@ pub struct Renderer {
 struct Groups {
     layout: wgpu::BindGroupLayout,
     size_bytes: Option<NonZeroU64>,
-    groups: HashMap<wgpu::Buffer, wgpu::BindGroup>,
+    by_buffer: HashMap<wgpu::Buffer, wgpu::BindGroup>,
 }
 
+#[expect(clippy::mutable_key_type, reason = "a buffer is known by its identity, which stays")]
 impl Groups {
     fn new(device: &wgpu::Device, binding: wgpu::BufferBindingType, window: Option<usize>) -> Self {
         let size_bytes = window.and_then(|bytes| NonZeroU64::new(bytes as u64));
@@ -64,16 +66,16 @@ impl Groups {
                 count: None,
             }],
         });
-        Self { layout, size_bytes, groups: HashMap::new() }
+        Self { layout, size_bytes, by_buffer: HashMap::new() }
     }
 
     /// Groups for the buffers of all slices, and no others: those of old buffers would keep these.
     /// How many are new.
     fn bind<'a>(&mut self, device: &wgpu::Device, slices: impl Iterator<Item = &'a Slice>) -> u64 {
-        let mut old = std::mem::take(&mut self.groups);
+        let mut old = mem::take(&mut self.by_buffer);
         let mut made = 0;
         for Slice { buffer, .. } in slices {
-            if self.groups.contains_key(buffer) {
+            if self.by_buffer.contains_key(buffer) {
                 continue;
             }
             let group = old.remove(buffer).unwrap_or_else(|| {
@@ -88,7 +90,7 @@ impl Groups {
                     }],
                 })
             });
-            self.groups.insert(buffer.clone(), group);
+            self.by_buffer.insert(buffer.clone(), group);
         }
         made
     }
@@ -187,9 +189,9 @@ impl Renderer {
         let mut bound = Bound::default();
         for object in objects {
             let Object { model, uniforms, instances, moons, .. } = object;
-            let group = self.uniforms.groups.get(&uniforms.buffer);
+            let group = self.uniforms.by_buffer.get(&uniforms.buffer);
             pass.set_bind_group(0, group, &[uniforms.first(1)]);
-            pass.set_bind_group(1, self.storage.groups.get(&instances.buffer), &[]);
+            pass.set_bind_group(1, self.storage.by_buffer.get(&instances.buffer), &[]);
             let first = instances.first(size_of::<Instance>() as u64);
             bound.draw(&mut pass, model, first..first + 1);
             if let Some(moon) = scene.moon() {

@@ -1,6 +1,7 @@
 //! Objects that come and go.
 
-use std::f32::consts::TAU;
+use core::f32::consts::TAU;
+use core::mem;
 
 use bytemuck::{Pod, Zeroable};
 use fastrand::Rng;
@@ -132,7 +133,7 @@ impl Scene {
                 // The new one first, so that the two are not the same memory by chance.
                 let new = self.make(store)?;
                 let place = self.rng.usize(..self.objects.len());
-                std::mem::replace(&mut self.objects[place], new).free(store)?;
+                mem::replace(&mut self.objects[place], new).free(store)?;
             }
         }
         let (clip, eye) = self.camera(aspect);

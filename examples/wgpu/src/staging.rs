@@ -1,9 +1,10 @@
 //! The device under memory that the host writes.
 
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pool_core::device::{Capabilities, Device, Failure, Severity};
 

@@ -1,5 +1,6 @@
 //! What a scene needs of buffers; pooled, or one buffer each.
 
+use core::mem;
 use pool_core::{PoolError, PoolStats};
 use thiserror::Error;
 
@@ -131,7 +132,7 @@ impl Store for Pooled {
 
     fn submit(&mut self, commands: Option<wgpu::CommandBuffer>) -> Result<(), StoreError> {
         self.upload.submit(commands)?;
-        for slice in std::mem::take(&mut self.leaving) {
+        for slice in mem::take(&mut self.leaving) {
             self.pool(slice.usage).free(slice)?;
         }
         Ok(())

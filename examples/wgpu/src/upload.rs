@@ -1,6 +1,7 @@
 //! Writes of the host, on their way to buffers.
 
-use std::sync::atomic::Ordering;
+use core::mem;
+use core::sync::atomic::Ordering;
 
 use pool_core::device::Device;
 use pool_core::policy::Growth;
@@ -224,7 +225,7 @@ impl<D: Device<Range = Row, Stream = wgpu::Queue>> Upload<D> {
         &mut self,
         commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
     ) -> Result<wgpu::SubmissionIndex, PoolError<D::Error>> {
-        let copies = std::mem::replace(&mut self.copies, encoder(&self.device)).finish();
+        let copies = mem::replace(&mut self.copies, encoder(&self.device)).finish();
         let written: Vec<(Handle, wgpu::Buffer)> = self.open.drain(..).map(Open::close).collect();
         let index = self.queue.submit([copies].into_iter().chain(commands));
         self.figures.submissions += 1;
@@ -330,7 +331,8 @@ impl Chunk {
 impl Open {
     /// Writes bytes behind what is there, for which there is room. How many are to be copied.
     fn put(&mut self, bytes: &[u8]) -> u64 {
-        const ALIGNMENT: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
+        const ALIGNMENT: usize = 4;
+        const { assert!(ALIGNMENT as u64 == wgpu::COPY_BUFFER_ALIGNMENT) };
         let start = usize::try_from(self.used_bytes).unwrap_or(usize::MAX);
         let end = start + bytes.len();
         let padded = end.next_multiple_of(ALIGNMENT);

@@ -5,7 +5,7 @@ mod support;
 use graphics::{Gpu, Picture, Plain, Pooled, Renderer, Scene, Slice, Store, StoreError, Usage};
 
 const FRAMES: u64 = 6;
-const CHANGES: u64 = 3;
+const CHANGES: usize = 3;
 
 /// What a scene is after some frames in which objects came and went.
 fn drawn(gpu: &Gpu, store: &mut impl Store) -> (Picture, Renderer, Scene) {
@@ -13,7 +13,7 @@ fn drawn(gpu: &Gpu, store: &mut impl Store) -> (Picture, Renderer, Scene) {
     let mut scene = Scene::new(5, 3, 1);
     gpu.checked(|| {
         for _ in 0..FRAMES {
-            scene.step(store, CHANGES as usize, renderer.aspect()).expect("a frame");
+            scene.step(store, CHANGES, renderer.aspect()).expect("a frame");
             store.submit(Some(renderer.draw(&scene))).expect("a submission");
         }
     })
@@ -45,7 +45,7 @@ fn from_pools_and_from_single_buffers_the_picture_is_the_same() {
     assert_eq!(places, 15);
 
     // The memory of objects that went served those that came.
-    let made = 15 + (FRAMES - 1) * CHANGES;
+    let made = 15 + (FRAMES - 1) * CHANGES as u64;
     assert_eq!(scene.made(), made);
     assert_eq!(pooled.asked().0, 4 * made + 2);
     for usage in Usage::ALL {

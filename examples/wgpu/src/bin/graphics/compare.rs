@@ -1,9 +1,11 @@
 //! What buffers and uploads cost, beside what a program without pools does.
 
-use std::error::Error;
-use std::hint::black_box;
-use std::num::NonZeroU64;
-use std::time::{Duration, Instant};
+use core::error::Error;
+use core::hint::black_box;
+use core::mem;
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::time::Instant;
 
 use ash::vk;
 use bytesize::ByteSize;
@@ -55,7 +57,7 @@ fn churn<S: Source>(gpu: &Gpu, mut source: S) -> Outcome<(Duration, f64)> {
             let place = rng.usize(..LIVE);
             sizes[place] = size_bytes(&mut rng);
             let new = source.make(sizes[place])?;
-            source.drop(std::mem::replace(&mut blocks[place], black_box(new)))?;
+            source.drop(mem::replace(&mut blocks[place], black_box(new)))?;
             if turn % POLL_EVERY == 0 {
                 gpu.device.poll(wgpu::PollType::Poll)?;
             }

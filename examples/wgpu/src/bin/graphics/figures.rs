@@ -1,7 +1,7 @@
 //! What a scene took, for people.
 
-use std::fmt::Write;
-use std::time::Duration;
+use core::fmt::Write;
+use core::time::Duration;
 
 use bytesize::ByteSize;
 use comfy_table::{CellAlignment, Table, presets};

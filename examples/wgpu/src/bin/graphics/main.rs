@@ -7,7 +7,7 @@ mod compare;
 mod figures;
 mod options;
 
-use std::error::Error;
+use core::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
