@@ -87,23 +87,14 @@ impl Source for Pooled {
     }
 }
 
-/// A buffer each.
-struct Single {
-    gpu: Gpu,
-    before_bytes: u64,
-}
-
-impl Single {
-    fn reserved(gpu: &Gpu) -> u64 {
-        gpu.device.generate_allocator_report().map_or(0, |report| report.total_reserved_bytes)
-    }
-}
+/// A buffer each, of a device that has nothing else.
+struct Single(Gpu);
 
 impl Source for Single {
     type Block = wgpu::Buffer;
 
     fn make(&mut self, size_bytes: u64) -> Outcome<wgpu::Buffer> {
-        Ok(self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
+        Ok(self.0.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size: size_bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT),
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
@@ -117,7 +108,8 @@ impl Source for Single {
     }
 
     fn reserved_bytes(&self) -> u64 {
-        Self::reserved(&self.gpu).saturating_sub(self.before_bytes)
+        let report = self.0.device.generate_allocator_report();
+        report.map_or(0, |report| report.total_reserved_bytes)
     }
 }
 
@@ -173,9 +165,8 @@ impl Source for Peer {
 pub(crate) fn buffers(gpu: &Gpu) -> Outcome<String> {
     let pooled = churn(gpu, Pooled(Buffers::new(gpu, Usage::Storage)?))?;
     let peer = churn(gpu, Peer::new(gpu)?)?;
-    let before_bytes = Single::reserved(gpu);
-    let single = churn(gpu, Single { gpu: gpu.clone(), before_bytes })?;
-    gpu.device.poll(wgpu::PollType::wait_indefinitely())?;
+    let fresh = Gpu::open()?;
+    let single = churn(&fresh, Single(fresh.clone()))?;
     let mut table = new_table(&[
         "a block replaced by another",
         "time",
