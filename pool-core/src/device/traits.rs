@@ -78,7 +78,8 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// What the device says when it refuses.
     type Error: Error + Send + Sync + 'static;
 
-    /// Memory of exactly so many bytes.
+    /// Memory of exactly so many bytes. It is there when the call returns: a runtime that only
+    /// notes a request and refuses its first use is made to use it here.
     ///
     /// # Errors
     ///
@@ -97,6 +98,27 @@ pub trait Device: Send + Sync + Sized + 'static {
         Capabilities::empty()
     }
 
+    /// What blocks are multiples of, in size, and in their addresses or, where ranges have none, in
+    /// their offsets in the range: a power of two. A pool's granule is this or more. For runtimes
+    /// that take parts of a range only from certain offsets on, as OpenCL's sub-buffers and the
+    /// bindings of graphics interfaces do.
+    fn granule_bytes(&self) -> u64 {
+        1
+    }
+
+    /// The most bytes that one [`allocate`](Self::allocate) gives, where a device has more memory
+    /// than it gives at once. A pool takes what it is to have at the start in as many ranges as that
+    /// makes, and grows by no more at a time. A larger request is the device's to refuse.
+    fn most_range_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// All memory of the device, where that is known though nothing says how much is free
+    /// ([`Capabilities::MEMORY`]). A pool's space of offsets is made for it.
+    fn total_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// What an error means for what comes after it.
     fn severity(&self, error: &Self::Error) -> Severity {
         let _ = error;
@@ -104,7 +126,9 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Whether the device can still be called: not when the process ends, nor in a forked child.
-    /// A pool asks before it gives anything back at its end, and leaves it if not.
+    /// A pool asks before it gives anything back at its end, and leaves it if not. Ranges, streams,
+    /// fences and pages are dropped then all the same: if their drops call the runtime, those ask
+    /// too.
     fn is_alive(&self) -> bool {
         true
     }
@@ -238,7 +262,9 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// A fence behind all work that is queued in a stream now, and all that the stream waits for
-    /// ([`Capabilities::FENCES`]). Does not wait.
+    /// ([`Capabilities::FENCES`]). Does not wait. The fence comes to be done by itself: a runtime that
+    /// holds queued work back until it is told to begin (as OpenCL may until `clFlush`) is told here.
+    /// Who waits for a fence tells nobody.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let most = self.most_bytes(books).unwrap_or(u64::MAX);
             books.left_to_warm_bytes.min(most.saturating_sub(books.reserved_bytes))
         });
-        let part_bytes = bytes.min(most_bytes.max(WINDOW_BYTES));
+        let part_bytes = bytes.min(most_bytes.max(WINDOW_BYTES)).min(self.most_range_bytes());
         let wanted = Wanted::exactly(part_bytes, Kind::Base);
         let mut failure = None;
         let taken = part_bytes > 0

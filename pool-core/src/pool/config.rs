@@ -137,7 +137,8 @@ impl PoolConfig {
         self
     }
 
-    /// The unit of offsets and sizes: a power of two from 16 bytes.
+    /// The unit of offsets and sizes: a power of two from 16 bytes. A device that needs more
+    /// ([`Device::granule_bytes`](crate::device::Device::granule_bytes)) has it.
     #[must_use]
     pub fn granule_bytes(mut self, bytes: u64) -> Self {
         self.settings.granule_bytes = bytes;

@@ -14,23 +14,34 @@ use crate::range::Stretch;
 use crate::threads::{HUB, Owner, Threads};
 
 impl<D: Device, T: Threads> Inner<D, T> {
-    /// Memory that the pool is to have before anyone asks, as an arena of its own.
+    /// Memory that the pool is to have before anyone asks, as an arena of its own, or as many as the
+    /// device makes of it.
     pub(super) fn preallocate(&self, size_bytes: u64) -> Result<(), PoolError<D::Error>> {
         let limit = self.with_books(|books| self.most_bytes(books)).unwrap_or(u64::MAX);
         let size_bytes = size_bytes.min(limit);
         if self.is_paged() {
             return self.preallocate_pages(size_bytes);
         }
-        let wanted = Wanted::exactly(size_bytes, Kind::Base);
-        if size_bytes == 0 || self.reserve(size_bytes, wanted).is_none() {
-            return Ok(());
+        let mut left_bytes = size_bytes;
+        while left_bytes > 0 {
+            let part_bytes = left_bytes.min(self.most_range_bytes());
+            let wanted = Wanted::exactly(part_bytes, Kind::Base);
+            if self.reserve(part_bytes, wanted).is_none() {
+                break;
+            }
+            if !self.add_arena(part_bytes, HUB, Kind::Base)? {
+                return Err(PoolError::OutOfHostMemory);
+            }
+            self.counters.kept.initial_bytes.add_shared(part_bytes);
+            left_bytes -= part_bytes;
         }
-        let added = self.add_arena(size_bytes, HUB, Kind::Base)?;
-        if !added {
-            return Err(PoolError::OutOfHostMemory);
-        }
-        self.counters.kept.initial_bytes.add_shared(size_bytes);
         Ok(())
+    }
+
+    /// The most bytes to ask of the device at once, unless a request needs more.
+    pub(super) fn most_range_bytes(&self) -> u64 {
+        // In less no span has a place.
+        self.device.most_range_bytes().max(WINDOW_BYTES)
     }
 
     /// The same in pages: as many as it takes, within the limit.
@@ -88,7 +99,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         space: Owner,
         failure: &mut Option<Failed<D>>,
     ) -> bool {
-        let Wanted { mut bytes, least_bytes, kind, .. } = wanted;
+        let Wanted { bytes, least_bytes, kind, .. } = wanted;
+        let mut bytes = bytes.min(self.most_range_bytes()).max(least_bytes);
         while let Some(reserved_bytes) = self.reserve(bytes, wanted) {
             let has_place =
                 self.with_books(|books| books.arenas.place(reserved_bytes, 0)).is_some();

@@ -17,7 +17,7 @@ use super::stats::Counters;
 use super::stream::{StreamId, Tag};
 use super::tags::Tags;
 use super::vacate::Vacating;
-use crate::device::{Call, Capabilities, Device, Failure, Severity};
+use crate::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 use crate::range::{Placement, RangeConfig, Shape, Spans, Tolerance};
 use crate::sync::{AtomicU32, Lock, Ordering, instance_number, is_left};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
@@ -89,23 +89,14 @@ pub(super) fn keep<E>(failure: &mut Option<DeviceError<E>>, failed: DeviceError<
 
 impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let PoolConfig { settings, on_shortage, tenancy, finds_addresses } = config;
+        let PoolConfig { mut settings, on_shortage, tenancy, finds_addresses } = config;
+        settings.granule_bytes = settings.granule_bytes.max(device.granule_bytes());
         let seat = tenancy.map(|account| Seat::take(account).ok_or(PoolError::TenancyTaken));
         let seat = seat.transpose()?;
         let capabilities = device.capabilities();
-        let memory = if capabilities.contains(Capabilities::MEMORY) {
-            match device.memory() {
-                Ok(memory) => Some(memory),
-                Err(Failure::Device(error)) if device.severity(&error) == Severity::Fatal => {
-                    let failure = Failure::Device(error);
-                    return Err(DeviceError { call: Call::Memory, failure }.into());
-                }
-                Err(_) => None,
-            }
-        } else {
-            None
-        };
-        let most = settings.limit_bytes.or(memory.map(|memory| memory.total_bytes));
+        let memory = memory_of(&device, capabilities)?;
+        let total = memory.map(|memory| memory.total_bytes).or_else(|| device.total_bytes());
+        let most = settings.limit_bytes.or(total);
         // Arenas of buddies leave gaps before them.
         let by_size = settings.reuse.placement == Placement::Buddy;
         let pages = settings.pages.filter(|_| !by_size);
@@ -362,6 +353,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
 /// Refuses in a forked child, before any lock is taken.
 pub(super) fn check_not_left<E>() -> Result<(), PoolError<E>> {
     if is_left() { Err(PoolError::Forked) } else { Ok(()) }
+}
+
+/// How much memory the device has, where it says so; but not that it is lost.
+fn memory_of<D: Device>(
+    device: &D,
+    capabilities: Capabilities,
+) -> Result<Option<MemoryInfo>, Failed<D>> {
+    if !capabilities.contains(Capabilities::MEMORY) {
+        return Ok(None);
+    }
+    match device.memory() {
+        Ok(memory) => Ok(Some(memory)),
+        Err(Failure::Device(error)) if device.severity(&error) == Severity::Fatal => {
+            Err(DeviceError { call: Call::Memory, failure: Failure::Device(error) })
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Spans as they are for a range of so many bytes, whatever the space of offsets.

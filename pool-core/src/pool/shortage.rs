@@ -63,6 +63,8 @@ pub struct Shortage {
     /// Whether every block has the bytes of a power of two, so that [best fit](Placement::BestFit) does
     /// with less.
     pub best_fit_may_serve: bool,
+    /// The most that a range of the device has, if the request needs more.
+    pub most_range_bytes: Option<u64>,
     /// Bytes that would have to be reserved for this request, with an eighth to spare.
     pub wanted_bytes: u64,
 }
@@ -96,6 +98,9 @@ pub enum Remedy {
     Defragment,
     /// To let the pool grow: it may not ([`Growth::order`]).
     AllowGrowth,
+    /// To ask for it in parts: no range of the device has so much
+    /// ([`Device::most_range_bytes`](crate::device::Device::most_range_bytes)).
+    AskForLess,
     /// A higher [quota](crate::budget::Share::quota_bytes) of the budget.
     RaiseQuota,
     /// A higher [guarantee](crate::budget::Share::guaranteed_bytes), or a larger budget: what there is
@@ -223,6 +228,10 @@ impl Shortage {
             Remedy::AllowGrowth => {
                 f.write_str("let the pool grow (Growth::order), or start it with more (preallocation)")
             }
+            Remedy::AskForLess => {
+                let most = Human(self.most_range_bytes.unwrap_or(0));
+                write!(f, "ask for it in parts: the device gives no more than {most} at once")
+            }
             Remedy::RaiseQuota => f.write_str("raise the quota of the budget (Share::quota_bytes)"),
             Remedy::RaiseGuarantee => f.write_str(
                 "raise what is guaranteed (Share::guaranteed_bytes), or the budget: others have the rest",
@@ -306,7 +315,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
             && self.with_books(|books| {
                 books.paging.is_none() && books.arenas.place(size_bytes, 0).is_none()
             });
+        let can_extend = self.capabilities.contains(Capabilities::EXTEND);
+        shortage.most_range_bytes = Some(self.device.most_range_bytes())
+            .filter(|&most| size_bytes > most && !can_extend && !self.is_paged());
         shortage.remedy = match shortage.remedy {
+            _ if shortage.most_range_bytes.is_some() => Remedy::AskForLess,
             Remedy::FreeMemory if !may_grow => Remedy::AllowGrowth,
             Remedy::RaiseLimit | Remedy::FreeMemory if self.rounds() => Remedy::Defragment,
             // It would have grown.

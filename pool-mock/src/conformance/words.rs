@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use pool_core::device::{Capabilities, Failure, Severity};
+use pool_core::device::{Capabilities, Device, Failure, Severity};
 
 use super::case::listed;
 use super::report::{Outcome, Stop};
@@ -14,6 +14,9 @@ listed! { "words", Parts:
         "`capabilities`: which calls it has, and they never change";
     what_it_has_not_is_refused, [],
         "`capabilities`: a call that the device does not have is refused, and does nothing";
+    its_sizes_make_sense, [],
+        "`granule_bytes` is a power of two, and a range that is no longer than `most_range_bytes` may be \
+         had; `total_bytes` is what `memory` says";
     it_is_alive, [],
         "`is_alive`: whether the device can still be called, which it can";
     notices_change_nothing, [],
@@ -91,6 +94,19 @@ fn what_it_has_not_is_refused<D: Trial>(world: &World<D>) -> Outcome {
         refused(world, "stream_id", world.stream_id(&queue.stream))?;
     }
     world.expect(&memory, 1, "after calls that the device does not have")
+}
+
+fn its_sizes_make_sense<D: Trial>(world: &World<D>) -> Outcome {
+    let (granule, most) = (world.granule_bytes(), world.most_range_bytes());
+    demand(granule.is_power_of_two(), || format!("`granule_bytes` is {granule}"))?;
+    world.memory(granule.max(16).min(most).max(1))?;
+    let total = Device::total_bytes(&world.device);
+    match (world.device.memory(), total) {
+        (Ok(memory), Some(total)) => demand(memory.total_bytes == total, || {
+            format!("`total_bytes` is {total}, and `memory` says {}", memory.total_bytes)
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn it_is_alive<D: Trial>(world: &World<D>) -> Outcome {
