@@ -64,10 +64,7 @@ impl Buffers {
     /// [`PoolError::Config`] on a device whose limits are no power of two.
     pub fn new(gpu: &Gpu, usage: Usage) -> Result<Self, PoolError<GpuError>> {
         let growth = Growth { floor_bytes: usage.arena_bytes(), ahead: None, ..Growth::default() };
-        let config = PoolConfig::new()
-            .granule_bytes(usage.granule_bytes(&gpu.device.limits()))
-            .address_bytes(SPACE_BYTES)
-            .growth(growth);
+        let config = PoolConfig::new().address_bytes(SPACE_BYTES).growth(growth);
         Ok(Self { pool: Pool::new(Memory::new(gpu, usage), config)?, usage })
     }
 

@@ -38,6 +38,14 @@ impl Device for Memory {
         Ok(())
     }
 
+    fn granule_bytes(&self) -> u64 {
+        self.usage.granule_bytes(&self.device.limits())
+    }
+
+    fn most_range_bytes(&self) -> u64 {
+        self.device.limits().max_buffer_size
+    }
+
     fn severity(&self, error: &GpuError) -> Severity {
         error.severity()
     }
