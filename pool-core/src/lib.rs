@@ -40,6 +40,7 @@
 //! - `locked-words`: 64-bit atomics as locks, as targets without them have them.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // But for one promise of the caller's: what it means to adopt a stream.
 #![cfg_attr(not(all(test, loom)), deny(unsafe_code))]
 
@@ -81,9 +82,14 @@ pub use pool::{budget, policy};
 #[cfg(feature = "alloc")]
 pub use range::Chunked;
 pub use range::{
-    AllocError, Block, Borrowed, ConfigError, EndError, Handle, HandleError, Metadata, Node,
-    OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request, ResizeError,
-    SpanExtent, Spans, Storage, VerifyError, Visits,
+    AllocError, Block, Borrowed, ConfigError, Cursor, EndError, Handle, HandleError, Metadata,
+    Node, OffsetAllocator, Options, Piece, Placement, RangeConfig, RangeStats, Request,
+    ResizeError, SpanExtent, Spans, Storage, VerifyError, Visits,
 };
 #[cfg(feature = "alloc")]
 pub use threads::{Cache, ClassUse, Owner, SharedAllocator, SharedConfig, SharedStats, Work};
+
+/// The examples of the README.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

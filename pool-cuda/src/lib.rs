@@ -53,6 +53,8 @@
 //!
 //! The crate's readme is a guide with a first program.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "cust")]
 mod cust;
 mod device;

@@ -262,9 +262,9 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// A fence behind all work that is queued in a stream now, and all that the stream waits for
-    /// ([`Capabilities::FENCES`]). Does not wait. It comes to be done by itself: a runtime that holds
-    /// queued work back until it is told to begin (as OpenCL may until `clFlush`) is told here. Who waits
-    /// for a fence tells nobody.
+    /// ([`Capabilities::FENCES`]). Does not wait. The fence comes to be done by itself: a runtime that
+    /// holds queued work back until it is told to begin (as OpenCL may until `clFlush`) is told here.
+    /// Who waits for a fence tells nobody.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! The allocator of one range: a request against spans and runs, in order.
 
+use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 
 use super::address_index::AddressIndex;
@@ -88,7 +89,7 @@ pub(super) enum Free {
 }
 
 /// What is counted as it changes; free is what is not live.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Books {
     pub(super) live_granules: u64,
     pub(super) peak_live_granules: u64,
@@ -189,9 +190,66 @@ impl<'a> OffsetAllocator<Borrowed<'a>> {
         let shape = Shape::of(config)?;
         Self::over(config, shape, Borrowed::new(&shape, nodes, span_words))
     }
+
+    /// The same, made in the place where it is to stay: a range has some kilobytes of its own,
+    /// which no stack needs to hold then. The place may be in the storage that is lent, too.
+    ///
+    /// # Errors
+    ///
+    /// As of [`in_storage`](Self::in_storage); nothing is changed.
+    ///
+    /// # Complexity
+    ///
+    /// Linear in the storage, which is cleared.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use pool_core::{Node, OffsetAllocator, RangeConfig};
+    ///
+    /// let mut nodes = [Node::UNUSED; 203];
+    /// let mut place = MaybeUninit::uninit();
+    /// let config = RangeConfig::new(1 << 20);
+    /// let range = OffsetAllocator::emplace(&mut place, &config, &mut nodes, &mut [])?;
+    /// assert_eq!(range.allocate(1 << 20)?.offset_bytes(), 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn emplace<'p>(
+        place: &'p mut MaybeUninit<Self>,
+        config: &RangeConfig,
+        nodes: &'a mut [Node],
+        span_words: &'a mut [u64],
+    ) -> Result<&'p mut Self, ConfigError> {
+        let shape = Shape::of(config)?;
+        let tolerance = Tolerance::new(config.tolerance_percent)?;
+        let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        Self::check_nodes(count, config, &shape)?;
+        let range = place.write(Self::EMPTY);
+        range.table.storage = Borrowed::new(&shape, nodes, span_words);
+        range.begin(config, shape, tolerance);
+        Ok(range)
+    }
+
+    const EMPTY: Self = Self::empty(Borrowed::none());
 }
 
 impl<S: Storage> OffsetAllocator<S> {
+    /// A range that manages nothing, under best fit: what [`begin`](Self::begin) makes a range of.
+    const fn empty(storage: S) -> Self {
+        Self {
+            shape: Shape::NONE,
+            placement: Placement::BestFit,
+            table: Table::new(storage),
+            free: Free::Runs(Runs::BySize(SizeIndex::new()), Spans::new()),
+            books: Books { live_granules: 0, peak_live_granules: 0, live_blocks: 0 },
+            generation: Generation::FIRST,
+            tolerance: Tolerance::NONE,
+            islands: None,
+            bare: 0,
+        }
+    }
+
     /// The nodes of an empty range.
     fn first_nodes(config: &RangeConfig, shape: &Shape) -> usize {
         match config.placement {
@@ -200,33 +258,43 @@ impl<S: Storage> OffsetAllocator<S> {
         }
     }
 
+    /// That an empty range has enough nodes.
+    fn check_nodes(nodes: u32, config: &RangeConfig, shape: &Shape) -> Result<(), ConfigError> {
+        let (nodes, needed) = (nodes as usize, Self::first_nodes(config, shape));
+        if nodes < needed { Err(ConfigError::TooFewNodes { nodes, needed }) } else { Ok(()) }
+    }
+
     fn over(config: &RangeConfig, shape: Shape, storage: S) -> Result<Self, ConfigError> {
-        let (nodes, needed) = (storage.count() as usize, Self::first_nodes(config, &shape));
-        if nodes < needed {
-            return Err(ConfigError::TooFewNodes { nodes, needed });
-        }
-        let runs = |runs| Free::Runs(runs, Spans::new(&shape));
-        let mut range = Self {
-            shape,
-            placement: config.placement,
-            table: Table::new(storage),
-            free: match config.placement {
-                Placement::BestFit => runs(Runs::BySize(SizeIndex::new())),
-                Placement::FirstFit => runs(Runs::ByAddress(AddressIndex::new())),
-                Placement::Buddy => Free::Buddies(Buddies::new()),
-            },
-            books: Books::default(),
-            generation: Generation::first(config.handle_seed),
-            tolerance: Tolerance::new(config.tolerance_percent)?,
-            islands: None,
-            bare: 0,
-        };
-        // The nodes for it are there, as was checked.
-        let _ = match &mut range.free {
-            Free::Runs(runs, _) => runs.grow(&mut range.table, 0, shape.capacity),
-            Free::Buddies(buddies) => buddies.grow(&mut range.table, 0, shape.capacity),
-        };
+        let tolerance = Tolerance::new(config.tolerance_percent)?;
+        Self::check_nodes(storage.count(), config, &shape)?;
+        let mut range = Self::empty(storage);
+        range.begin(config, shape, tolerance);
         Ok(range)
+    }
+
+    /// Makes an [empty](Self::empty) range what its configuration says. The storage was found
+    /// large enough.
+    fn begin(&mut self, config: &RangeConfig, shape: Shape, tolerance: Tolerance) {
+        self.shape = shape;
+        self.placement = config.placement;
+        self.generation = Generation::first(config.handle_seed);
+        self.tolerance = tolerance;
+        // Each part is changed where it lies: whole, they are too large for the stacks of small
+        // machines.
+        match (config.placement, &mut self.free) {
+            (Placement::Buddy, free) => *free = Free::Buddies(Buddies::new()),
+            (Placement::FirstFit, Free::Runs(runs, _)) => {
+                *runs = Runs::ByAddress(AddressIndex::new());
+            }
+            (_, Free::Runs(_, spans)) => spans.set_shape(&shape),
+            // A range is empty as best fit is.
+            (_, Free::Buddies(_)) => {}
+        }
+        // The nodes for it are there, as was checked.
+        let _ = match &mut self.free {
+            Free::Runs(runs, _) => runs.grow(&mut self.table, 0, shape.capacity),
+            Free::Buddies(buddies) => buddies.grow(&mut self.table, 0, shape.capacity),
+        };
     }
 
     /// Serves a request, adding metadata from the heap if the storage can grow.

@@ -4,6 +4,7 @@ use super::allocator::{Free, OffsetAllocator};
 use super::block::{Block, Piece, SpanExtent};
 use super::handle::{Handle, Slot};
 use super::node::{NONE, State};
+use super::span::SpanPiece;
 use super::storage::Storage;
 
 /// The pieces of a range in address order; made by [`OffsetAllocator::blocks`].
@@ -76,20 +77,34 @@ impl<S: Storage> Blocks<'_, S> {
     /// The piece of the current span at `granule`.
     fn in_span(&mut self, start: u32, slot: u32) -> Option<Piece> {
         let Free::Runs(_, spans) = &self.range.free else { return None };
-        let span = spans.read(&self.range.table, slot);
-        let granule = self.granule;
-        let (order, generation) = match span.live_order(granule) {
-            Some(order) => (order, Some(span.generation(granule))),
-            None => (span.clear_order(granule), None),
+        let piece = spans.read(&self.range.table, slot).piece_over(self.granule);
+        self.granule += 1 << piece.order;
+        Some(self.range.piece_in_span(start, piece))
+    }
+}
+
+impl<S: Storage> OffsetAllocator<S> {
+    /// What a node in the chain describes, if that is one piece.
+    pub(super) fn piece_of(&self, node: u32) -> Option<Piece> {
+        let piece = self.table.storage.node(node);
+        let live = match piece.state() {
+            State::Span => return None,
+            State::Live => Some((Slot::Node(node), piece.links[0])),
+            State::Free | State::Unused => None,
         };
-        self.granule += 1 << order;
-        let place = u64::from(start + granule);
-        Some(self.piece(generation.map(|g| (Slot::Granule(start + granule), g)), place, 1 << order))
+        Some(self.piece(live, u64::from(piece.start), piece.len()))
+    }
+
+    /// A piece of the span that starts at a granule.
+    pub(super) fn piece_in_span(&self, start: u32, piece: SpanPiece) -> Piece {
+        let granule = start + piece.granule;
+        let live = piece.generation.map(|generation| (Slot::Granule(granule), generation));
+        self.piece(live, u64::from(granule), 1 << piece.order)
     }
 
     fn piece(&self, live: Option<(Slot, u32)>, start: u64, len: u64) -> Piece {
-        let offset_bytes = self.range.shape.bytes(start);
-        let size_bytes = self.range.shape.bytes(len);
+        let offset_bytes = self.shape.bytes(start);
+        let size_bytes = self.shape.bytes(len);
         match live {
             Some((slot, generation)) => {
                 let handle = Handle::with_bits(slot, generation);
@@ -115,12 +130,9 @@ impl<S: Storage> Iterator for Blocks<'_, S> {
             }
             self.node = piece.after();
             self.granule = 0;
-            let live = match piece.state() {
-                State::Span => continue,
-                State::Live => Some((Slot::Node(node), piece.links[0])),
-                State::Free | State::Unused => None,
-            };
-            return Some(self.piece(live, u64::from(piece.start), piece.len()));
+            if let Some(piece) = self.range.piece_of(node) {
+                return Some(piece);
+            }
         }
     }
 }

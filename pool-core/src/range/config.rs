@@ -240,6 +240,10 @@ const SPANS_IN_RANGE: u64 = 256;
 const SMALL_IN_SPAN: u64 = 16;
 
 impl Shape {
+    /// That of a range that is not made yet.
+    pub(crate) const NONE: Self =
+        Self { granule_shift: 0, capacity: 0, span_granules: 0, small_granules: 0 };
+
     pub(crate) fn of(config: &RangeConfig) -> Result<Self, ConfigError> {
         let RangeConfig { capacity_bytes, granule_bytes, .. } = *config;
         if !granule_bytes.is_power_of_two() || granule_bytes < 16 {

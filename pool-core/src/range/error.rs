@@ -83,7 +83,10 @@ pub enum Metadata {
     /// At least this many more nodes.
     Nodes(u32),
     /// The tables of one more span.
-    Span,
+    Span {
+        /// Where it would lie: how many spans would fit before it.
+        place: u32,
+    },
     /// The atomic words of the blocks in one more part of the range, which the host's heap
     /// refused (shared allocators only).
     Words,

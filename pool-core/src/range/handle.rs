@@ -53,6 +53,8 @@ impl Slot {
 pub(crate) struct Generation(u32);
 
 impl Generation {
+    /// The first one without a seed.
+    pub(crate) const FIRST: Self = Self(1);
     /// How many distinct generations there are.
     pub(crate) const COUNT: u32 = (1 << 31) - 1;
 

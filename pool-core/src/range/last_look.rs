@@ -168,8 +168,10 @@ impl<S: Storage> OffsetAllocator<S> {
         let Some(place) = Self::place_for_span(&self.table, runs, need, len) else {
             return Ok(false);
         };
-        if !spans.has_room(&self.table, (place.start / len) as u32) {
-            return if S::GROWS { Err(Metadata::Span) } else { Ok(false) };
+        let span_place = (place.start / len) as u32;
+        if !spans.has_room(&self.table, span_place) {
+            let missing = Metadata::Span { place: span_place };
+            return if S::GROWS { Err(missing) } else { Ok(false) };
         }
         let node = runs.claim(&mut self.table, place, len, self.generation)?;
         spans.open(&mut self.table, node);

@@ -8,10 +8,10 @@
 //! | `node`, `storage`, `table` | nodes, where they are kept, the chain of pieces |
 //! | `class`, `trie`, `size_index`, `address_index` | which free run is the best, or the lowest |
 //! | `runs`, `buddies` | splitting and merging to the granule, or by powers of two |
-//! | `buddy_tree`, `span`, `quick`, `spans` | small blocks as bits |
+//! | `buddy_tree`, `span`, `quick`, `sort`, `spans` | small blocks as bits |
 //! | `need`, `allocator`, `last_look` | a request against all of them, in order |
 //! | `query` | questions that change nothing |
-//! | `end`, `resize`, `blocks`, `verify` | the range's end, a block's size, lists, checks |
+//! | `end`, `resize`, `blocks`, `walk`, `verify` | the range's end, a block's size, lists, checks |
 //! | `islands`, `bare` | stretches that are lent, and addresses without memory, for the layer above |
 
 #![expect(
@@ -49,6 +49,7 @@ mod request;
 mod resize;
 mod runs;
 mod size_index;
+mod sort;
 mod span;
 mod spans;
 mod storage;
@@ -56,6 +57,7 @@ mod table;
 mod tolerance;
 mod trie;
 mod verify;
+mod walk;
 
 pub use allocator::OffsetAllocator;
 #[cfg(feature = "alloc")]
@@ -81,3 +83,4 @@ pub use storage::Chunked;
 pub use storage::{Borrowed, Storage};
 #[cfg(feature = "alloc")]
 pub(crate) use tolerance::Tolerance;
+pub use walk::Cursor;

@@ -40,7 +40,7 @@ impl QuickLists {
         most
     };
 
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { lens: [0; ORDERS], blocks: [[(0, 0); DEPTH]; ORDERS] }
     }
 

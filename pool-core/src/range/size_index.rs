@@ -23,7 +23,7 @@ pub(crate) struct SizeIndex {
 }
 
 impl SizeIndex {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { words: 0, filled: [0; WORDS], roots: [NONE; CLASSES] }
     }
 

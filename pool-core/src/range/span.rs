@@ -62,6 +62,16 @@ pub(crate) struct Unmerged {
     pub(crate) order: u32,
 }
 
+/// A live block, or a buddy without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpanPiece {
+    /// Counted from the span's start.
+    pub(crate) granule: u32,
+    pub(crate) order: u32,
+    /// Of a live block.
+    pub(crate) generation: Option<u32>,
+}
+
 /// Reads a span's table.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<'a> {
@@ -195,10 +205,21 @@ impl<'a> Span<'a> {
         (pair >> (granule % 2 * 32)) as u32
     }
 
-    /// The order of the largest buddy without a live block that starts at a granule where no
-    /// live block is: what is free once everything freed is merged.
-    pub(crate) fn clear_order(self, granule: u32) -> u32 {
-        self.most_order(granule, 0)
+    /// The piece that holds a granule: a live block, or the largest buddy without one, which is
+    /// what is free once everything freed is merged.
+    pub(crate) fn piece_over(self, granule: u32) -> SpanPiece {
+        let top = top_order(self.granules);
+        let start = |order: u32| granule >> order << order;
+        if let Some(order) = (0..=top).find(|&order| self.live_order(start(order)) == Some(order)) {
+            let generation = Some(self.generation(start(order)));
+            return SpanPiece { granule: start(order), order, generation };
+        }
+        let is_clear = |order: u32| {
+            let buddy = start(order) ^ 1 << order;
+            (buddy..buddy + (1 << order)).all(|inside| self.live_order(inside).is_none())
+        };
+        let order = (0..top).find(|&order| !is_clear(order)).unwrap_or(top);
+        SpanPiece { granule: start(order), order, generation: None }
     }
 
     /// Whether a naturally aligned piece is free and merged.

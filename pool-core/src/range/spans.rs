@@ -3,6 +3,7 @@
 use super::config::Shape;
 use super::node::{NONE, State};
 use super::quick::QuickLists;
+use super::sort::sort;
 use super::span::{MAX_ORDER, Span, SpanMut, Unmerged};
 use super::storage::NO_SPAN;
 use super::storage::sealed::Tables;
@@ -39,9 +40,10 @@ pub(crate) struct SpanBlock {
 }
 
 impl Spans {
-    pub(crate) fn new(shape: &Shape) -> Self {
+    /// No spans, and none to come.
+    pub(crate) const fn new() -> Self {
         Self {
-            granules: shape.span_granules,
+            granules: 0,
             ranks: 0,
             lists: [NO_SPAN; RANKS],
             touched: 0,
@@ -50,6 +52,11 @@ impl Spans {
             empty: NO_SPAN,
             quick: QuickLists::new(),
         }
+    }
+
+    /// Opens spans as a shape says from now on; none is open.
+    pub(crate) fn set_shape(&mut self, shape: &Shape) {
+        self.granules = shape.span_granules;
     }
 
     pub(crate) fn open_count(&self) -> u32 {
@@ -218,9 +225,16 @@ impl Spans {
         }
     }
 
-    /// The rank of the largest free buddy of all spans once everything freed is merged: the
-    /// spans that have unmerged blocks are merged aside.
+    /// The rank of the largest free buddy of all spans once everything freed is merged.
     pub(crate) fn settled_rank<S: Tables>(&self, table: &Table<S>) -> u32 {
+        let rank = self.ranks.checked_ilog2().unwrap_or(0);
+        if self.quick.blocks().next().is_none() { rank } else { self.merged_aside(table, rank) }
+    }
+
+    /// The same where some blocks are not merged: their spans are merged aside. Takes some
+    /// kilobytes of stack, which is why it stands apart.
+    #[inline(never)]
+    fn merged_aside<S: Tables>(&self, table: &Table<S>, mut rank: u32) -> u32 {
         let mut unmerged = [Unmerged::default(); QuickLists::MOST];
         let mut count = 0;
         for (place, block) in unmerged.iter_mut().zip(self.quick.blocks()) {
@@ -229,8 +243,7 @@ impl Spans {
         }
         let unmerged = &mut unmerged[..count];
         // By address: span by span, and in a span word by word.
-        unmerged.sort_unstable();
-        let mut rank = self.ranks.checked_ilog2().unwrap_or(0);
+        sort(unmerged);
         let place = |block: &Unmerged| block.granule.checked_div(self.granules).unwrap_or(0);
         for blocks in unmerged.chunk_by(|a, b| place(a) == place(b)) {
             let slot = blocks.first().map_or(NO_SPAN, |block| table.storage.span_at(place(block)));
@@ -251,7 +264,7 @@ impl Spans {
     /// That there are tables for one more span in a place.
     #[inline]
     pub(crate) fn has_room<S: Tables>(&self, table: &Table<S>, place: u32) -> bool {
-        place < table.storage.span_places()
+        table.storage.has_span_place(place)
             && (self.spare != NO_SPAN || self.touched < table.storage.span_slots())
     }
 
@@ -361,6 +374,9 @@ impl Spans {
             }
             let (mut before, mut slot) = (NO_SPAN, first);
             while slot != NO_SPAN {
+                if slot >= self.touched {
+                    return Some(("a list of spans leads out of the table", slot));
+                }
                 let span = self.read(table, slot);
                 if span.before() != before || span.listed() != rank || span.rank() != rank {
                     return Some(("a span's links are not those of its list", slot));
@@ -377,6 +393,11 @@ impl Spans {
             .filter(|&slot| self.read(table, slot).rank() == 0)
             .count() as u32;
         (listed + full != self.open).then_some(("open spans that are in no list", self.open))
+    }
+
+    /// Slots that were ever in use, for checks.
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched
     }
 
     /// Whether a slot that was used is that of an open span, for checks.

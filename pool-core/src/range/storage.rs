@@ -71,12 +71,13 @@ pub(crate) mod sealed {
 
         fn span_mut(&mut self, slot: u32) -> &mut [u64];
 
-        /// How many places for spans, counted from offset zero, the map can name.
-        fn span_places(&self) -> u32;
+        /// Whether the map can name the span in a place, counted from offset zero.
+        fn has_span_place(&self, place: u32) -> bool;
 
         /// The slot of the span in a place, or `NO_SPAN`.
         fn span_at(&self, place: u32) -> u32;
 
+        /// Of a place that the map can name.
         fn set_span_at(&mut self, place: u32, slot: u32);
 
         /// Adds what is missing. False if it cannot be had: everything is as before.

@@ -137,7 +137,7 @@ pub(crate) fn free_run(nodes: &(impl Nodes + ?Sized), neighbour: u32) -> Option<
 }
 
 impl<S: Tables> Table<S> {
-    pub(crate) fn new(storage: S) -> Self {
+    pub(crate) const fn new(storage: S) -> Self {
         let chain = Chain { touched: 0, spare: NONE, used: 0, first: NONE, last: NONE };
         Self { storage, chain }
     }
@@ -180,7 +180,7 @@ impl<S: Tables> Table<S> {
     pub(crate) fn count_spare(&self) -> u32 {
         let mut count = 0;
         let mut at = self.chain.spare;
-        while at != NONE && count <= self.chain.touched {
+        while at < self.chain.touched && count <= self.chain.touched {
             count += 1;
             at = self.storage.node(at).after();
         }

@@ -14,6 +14,8 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
+    pub(crate) const NONE: Self = Self { percent: 0 };
+
     pub(crate) fn new(percent: u8) -> Result<Self, ConfigError> {
         if percent > MOST_PERCENT {
             return Err(ConfigError::Tolerance { percent });

@@ -8,8 +8,8 @@ use super::error::VerifyError;
 use super::node::{NONE, Node, State};
 use super::runs::Runs;
 use super::size_index::SizeIndex;
+use super::storage::Storage;
 use super::storage::sealed::Tables;
-use super::storage::{NO_SPAN, Storage};
 use super::table::Table;
 use super::trie::{self, CHILDREN, REST, UP};
 
@@ -114,6 +114,8 @@ impl<S: Storage> OffsetAllocator<S> {
             totals.pieces += 1;
             hold(totals.pieces <= self.table.touched(), "the chain has no end", index)?;
             hold(piece.before() == before, "a piece does not know the one before it", index)?;
+            let known = piece.after() == NONE || piece.after() < self.table.touched();
+            hold(known, "a piece leads out of the table", index)?;
             hold(u64::from(piece.start) == end, "a gap or an overlap before a piece", index)?;
             end = piece.end();
             match piece.state() {
@@ -165,7 +167,8 @@ impl<S: Storage> OffsetAllocator<S> {
         hold(whole, "a span of a wrong size or alignment", index)?;
         let slot = piece.links[0];
         let mapped = self.table.storage.span_at(piece.start / granules) == slot;
-        hold(mapped && slot != NO_SPAN, "a span that the map does not know", index)?;
+        let known = slot < spans.touched();
+        hold(mapped && known, "a span that the map does not know", index)?;
         let span = spans.read(&self.table, slot);
         hold(span.node() == index, "a span's table is another's", index)?;
         if let Some(granule) = span.fault() {
@@ -217,6 +220,7 @@ fn verify_trie<S: Tables>(
     while at != NONE {
         hold(at < table.touched(), "a trie leads out of the table", at)?;
         let node = tables.node(at);
+        hold(at != root || node.links[UP] == NONE, "the first of a trie has one above it", at)?;
         hold(node.state() == State::Free, "a piece in a trie is not free", at)?;
         for side in CHILDREN {
             let child = node.links[side];
@@ -245,11 +249,14 @@ fn is_on_its_path<S: Tables>(
     let wanted = key(tables.node(node));
     let (mut at, mut bit) = (root, bits);
     while at != node {
-        if at == NONE || bit == 0 {
+        if bit == 0 {
             return false;
         }
         bit -= 1;
         at = tables.node(at).links[trie::side(wanted, bit)];
+        if at >= table.touched() {
+            return false;
+        }
     }
     true
 }

@@ -12,9 +12,9 @@
 use alloc::boxed::Box;
 
 use super::sabotage::{ONE_LOOK, START};
-use super::tables::{NoTable, cells, filled};
+use super::tables::{NoTable, Rows, filled};
 use crate::range::{Handle, Shape, Stretch};
-use crate::sync::{AtomicU32, AtomicU64, Once, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Regions of one granule; of the longest block that spans serve, or this; and of 16 and 256
 /// times as much. All in powers of two.
@@ -27,10 +27,6 @@ const STEP: u32 = 4;
 const GRANULES_TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 10 };
 const TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
-/// The most tables of a length of regions, in powers of two: else those of a range of hundreds of GiB
-/// would take tens of megabytes and milliseconds before the first of them is made.
-const MOST_TABLES: u32 = 16;
-
 /// The starts of all live blocks outside spans.
 pub(crate) struct Starts {
     /// From the longest regions to the shortest.
@@ -41,7 +37,7 @@ pub(crate) struct Starts {
 struct Regions {
     bits: u32,
     table_bits: u32,
-    tables: Box<[Once<Box<[Entry]>>]>,
+    tables: Rows<Box<[Entry]>>,
 }
 
 /// One block, or none: the handle is zero then.
@@ -111,24 +107,21 @@ impl Starts {
 
 impl Regions {
     fn new(capacity: u64, bits: u32, table_bits: u32) -> Result<Self, NoTable> {
-        let regions_bits = (capacity >> bits).checked_ilog2().map_or(0, |bits| bits + 1);
-        let table_bits = table_bits.max(regions_bits.saturating_sub(MOST_TABLES));
-        let tables = cells(capacity.div_ceil(1 << (bits + table_bits)))?;
+        let tables = Rows::new(capacity.div_ceil(1 << (bits + table_bits)))?;
         Ok(Self { bits, table_bits, tables })
     }
 
     #[inline(always)]
     fn find(&self, granule: u32) -> Option<&Entry> {
         let region = granule >> self.bits;
-        let table = self.tables.get((region >> self.table_bits) as usize)?.get()?;
+        let table = self.tables.get(region >> self.table_bits)?;
         table.get((region & ((1 << self.table_bits) - 1)) as usize)
     }
 
     #[cold]
     fn make(&self, granule: u32) -> Result<&Entry, NoTable> {
-        let table = (granule >> self.bits >> self.table_bits) as usize;
-        let table = self.tables.get(table).ok_or(NoTable)?;
-        table.try_call_once(|| filled(1 << self.table_bits, Entry::default))?;
+        let table = granule >> self.bits >> self.table_bits;
+        self.tables.make(table, || filled(1 << self.table_bits, Entry::default))?;
         self.find(granule).ok_or(NoTable)
     }
 }

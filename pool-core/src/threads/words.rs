@@ -19,10 +19,8 @@
 
 use alloc::boxed::Box;
 
-use once_cell::race::OnceBox;
-
 use super::sabotage::{FINDS_CACHED, LOSES_GENERATIONS, TORN_FREE};
-use super::tables::{NoTable, alone, filled};
+use super::tables::{NoTable, Rows, filled};
 use super::word::{Cut, Given, Giver, Step, Word};
 use crate::range::{Generation, Handle, HandleError, Shape};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, instance_number};
@@ -34,9 +32,7 @@ pub(crate) struct Words {
     step: Step,
     /// Granules of a span in powers of two.
     span_bits: u32,
-    /// A pointer each: a range of hundreds of GiB has so many spans that larger cells would take tens
-    /// of megabytes, and milliseconds, before the first of them is used.
-    spans: Box<[OnceBox<[SpanWords; 1]>]>,
+    spans: Rows<SpanWords>,
 }
 
 /// What is kept for each granule of a span.
@@ -63,13 +59,13 @@ impl Words {
             seed,
             step: Step::of(seed as u32),
             span_bits: shape.span_granules.max(1).trailing_zeros(),
-            spans: filled(shape.span_places().into(), OnceBox::new)?,
+            spans: Rows::new(shape.span_places().into())?,
         })
     }
 
     #[inline(always)]
     fn span(&self, granule: u32) -> Option<(&SpanWords, usize)> {
-        let [span] = self.spans.get((granule >> self.span_bits) as usize)?.get()?;
+        let span = self.spans.get(granule >> self.span_bits)?;
         Some((span, (granule & ((1 << self.span_bits) - 1)) as usize))
     }
 
@@ -81,11 +77,9 @@ impl Words {
 
     #[cold]
     fn make(&self, granule: u32) -> Result<&AtomicU64, NoTable> {
-        let span = self.spans.get((granule >> self.span_bits) as usize).ok_or(NoTable)?;
         let count = 1 << self.span_bits;
-        // Of two threads that make them at once, one throws its own away.
-        span.get_or_try_init(|| {
-            alone(SpanWords {
+        self.spans.make(granule >> self.span_bits, || {
+            Ok(SpanWords {
                 words: filled(count, || AtomicU64::new(Word::UNUSED.0))?,
                 given: filled(count, || AtomicU32::new(Given::NEVER.0))?,
             })

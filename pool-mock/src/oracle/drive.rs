@@ -374,7 +374,7 @@ impl<'a> Driver<'a> {
                 Err(Finding::FalseExhaustion { error, spare: u64::MAX })
             };
         }
-        if !self.may_run_short() || step == Metadata::Span {
+        if !self.may_run_short() || matches!(step, Metadata::Span { .. }) {
             return Err(Finding::FalseExhaustion { error, spare: self.spare_nodes() });
         }
         let live = self.model.live().len() as u64;

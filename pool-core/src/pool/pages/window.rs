@@ -6,6 +6,9 @@ use core::ops::Range;
 
 use crate::range::{Part, PartKind, Stretch};
 
+/// A block that leaves no more than this part of it of its last page fills its pages.
+const PART_LEFT: u64 = 256;
+
 /// How addresses are cut into pages, in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grid {
@@ -25,10 +28,15 @@ impl Grid {
         ((granule - self.start) / self.page) as u32
     }
 
+    /// The first granule of a page.
+    fn start_of(&self, page: u32) -> u64 {
+        self.start + u64::from(page) * self.page
+    }
+
     /// The granules of pages.
     pub(super) fn stretch(&self, pages: &Range<u32>) -> Stretch {
-        let start = self.start + u64::from(pages.start) * self.page;
-        Stretch { start: start as u32, len: u64::from(pages.end - pages.start) * self.page }
+        let start = self.start_of(pages.start) as u32;
+        Stretch { start, len: u64::from(pages.end - pages.start) * self.page }
     }
 }
 
@@ -150,12 +158,14 @@ impl Holes {
     }
 
     /// The places for a block, those that need the fewest pages first; of those that need as many,
-    /// the ones in the shortest hole.
+    /// the ones in the shortest hole; and of those in one hole, for a block that fills pages, the ones
+    /// where it shares none with others, so that its pages can go elsewhere when it does.
     ///
     /// In each hole the fewest are needed where the block begins or ends with something free, or with
     /// the hole: whatever lies between needs as many as one of these.
     pub(super) fn places(&self, grid: &Grid, need: Need) -> Vec<Place> {
         let mut places = Vec::new();
+        let fills = need.fills_pages(grid);
         for (number, hole) in self.list.iter().enumerate() {
             if hole.len() < need.len {
                 continue;
@@ -163,21 +173,30 @@ impl Holes {
             let last = hole.end() - need.len;
             let mut add = |start: Option<u64>| {
                 if let Some(start) = start.filter(|start| (hole.start()..=last).contains(start)) {
-                    let new = hole.bare_in(grid, start, start + need.len);
-                    places.push(Place { new, hole_len: hole.len(), start, number });
+                    let end = start + need.len;
+                    let new = hole.bare_in(grid, start, end);
+                    let touched = if fills { grid.begun(end) - grid.ended(start) } else { 0 };
+                    places.push(Place { new, touched, hole_len: hole.len(), start, number });
                 }
             };
-            // Where it would lie without an alignment, and the aligned places on both sides.
             let edges = hole.parts.iter().filter(|part| !part.is_bare);
-            let edges = edges.flat_map(|part| [Some(part.start), part.end.checked_sub(need.len)]);
-            for start in edges.chain([Some(hole.start()), Some(last)]).flatten() {
-                add(Some(start - start % need.align));
-                if need.align > 1 {
-                    add(start.checked_next_multiple_of(need.align));
+            let edges = edges.map(|part| (part.start, part.end));
+            for (start, end) in edges.chain([(hole.start(), hole.end())]) {
+                for start in [Some(start), end.checked_sub(need.len)].into_iter().flatten() {
+                    // Where it would lie without an alignment, and the aligned places on both sides.
+                    add(Some(start - start % need.align));
+                    if need.align > 1 {
+                        add(start.checked_next_multiple_of(need.align));
+                    }
+                }
+                if fills {
+                    add(Some(grid.start_of(grid.begun(start))));
+                    add(grid.start_of(grid.ended(end)).checked_sub(need.len));
                 }
             }
         }
-        places.sort_unstable_by_key(|place| (place.new, place.hole_len, place.start));
+        places
+            .sort_unstable_by_key(|place| (place.new, place.hole_len, place.touched, place.start));
         places
     }
 
@@ -207,11 +226,21 @@ pub(super) struct Need {
     pub(super) is_span: bool,
 }
 
+impl Need {
+    /// Whether it fills as many pages as it needs, but for a small part.
+    fn fills_pages(&self, grid: &Grid) -> bool {
+        let left = self.len.next_multiple_of(grid.page) - self.len;
+        left <= self.len / PART_LEFT && grid.page.is_multiple_of(self.align)
+    }
+}
+
 /// A place for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Pages without memory in it.
     pub(super) new: u32,
+    /// Pages that it would lie in, also in part.
+    touched: u32,
     hole_len: u64,
     start: u64,
     number: usize,
@@ -312,7 +341,29 @@ mod tests {
             Part { stretch: Stretch { start: 0, len: 80 }, kind: PartKind::Bare, is_head: true };
         holes.add(&grid, bare, &[2..3, 5..7]);
         let places = holes.places(&grid, Need { len: 16, align: 1, is_span: false });
-        let starts: Vec<u64> = places.iter().map(|place| place.start).collect();
-        assert_eq!(starts, [0, 0, 24, 24, 56, 64]);
+        let mut starts: Vec<u64> = places.iter().map(|place| place.start).collect();
+        starts.dedup();
+        assert_eq!(starts, [0, 24, 56, 64]);
+    }
+
+    #[test]
+    fn a_block_that_fills_pages_shares_none_if_that_costs_none() {
+        let grid = Grid { start: 8, page: 8 };
+        let part =
+            |start, len, kind| Part { stretch: Stretch { start, len }, kind, is_head: start == 8 };
+        let place = |free: u64, len: u64| {
+            let mut holes = Holes::default();
+            // What is left of a page, and bare ones behind it.
+            let taken = 8 - free as u32;
+            holes.add(&grid, part(8, taken.into(), PartKind::Taken), &[]);
+            holes.add(&grid, part(8 + taken, free, PartKind::Free), &[]);
+            holes.add(&grid, part(16, 16, PartKind::Bare), &[]);
+            let places = holes.places(&grid, Need { len, align: 1, is_span: false });
+            (places[0].new, places[0].start)
+        };
+        // From the first page boundary on, and not from the first free granule on.
+        assert_eq!(place(3, 16), (2, 16));
+        // What would leave half a page begins where free memory does.
+        assert_eq!(place(3, 12), (2, 13));
     }
 }

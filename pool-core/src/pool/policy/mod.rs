@@ -55,7 +55,7 @@
 //!
 //! | choice | what it does | what it costs | what it saves | when to take it |
 //! | --- | --- | --- | --- | --- |
-//! | [`Pages`] | memory goes where blocks lie, and follows what falls free, without a copy | addresses for four times the memory; at the smallest limit a page moved in 30 operations (`gnn_train`), or in 170 (`gpt2_train`) | 1.003 to 1.04 of the peak are enough where arenas need 1.016 to 1.23 | the device maps pages, and memory is dear |
+//! | [`Pages`] | memory goes where blocks lie, and follows what falls free, without a copy | addresses for four times the memory; at the smallest limit a page moved in 24 operations (`gnn_train`), or in 170 (`gpt2_train`) | 1.003 to 1.04 of the peak are enough where arenas need 1.016 to 1.23 | the device maps pages, and memory is dear |
 //! | [`Handles::Graded`] (default) | large handles where much is taken at once | a large one moves only whole | calls of the device at the start and in large growths | in general |
 //! | [`Handles::Smallest`] | every page moves by itself | a call for every page | nothing is pinned by a neighbour | under a tight limit |
 //!

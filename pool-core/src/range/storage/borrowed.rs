@@ -31,6 +31,11 @@ pub struct Borrowed<'a> {
 }
 
 impl<'a> Borrowed<'a> {
+    /// Nothing is lent.
+    pub(crate) const fn none() -> Self {
+        Self { nodes: &mut [], map: &mut [], spans: &mut [], words_per_span: 0, places: 0 }
+    }
+
     pub(crate) fn new(shape: &Shape, nodes: &'a mut [Node], span_words: &'a mut [u64]) -> Self {
         let most = nodes.len().min(NONE as usize);
         let nodes = &mut nodes[..most];
@@ -96,8 +101,8 @@ impl Tables for Borrowed<'_> {
         &mut self.spans[words]
     }
 
-    fn span_places(&self) -> u32 {
-        self.places
+    fn has_span_place(&self, place: u32) -> bool {
+        place < self.places
     }
 
     #[inline]

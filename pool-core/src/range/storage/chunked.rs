@@ -13,6 +13,9 @@ use super::sealed::{Nodes, Tables};
 /// Nodes in every chunk after the first: 128 KiB.
 const CHUNK_NODES: usize = 4096;
 
+/// Places for spans in a row of the map, in powers of two: a page.
+const ROW_BITS: u32 = 10;
+
 /// Storage in chunks from the heap (feature `alloc`): the first as large as the configuration
 /// [expects](crate::RangeConfig::expect_blocks), the others of 4,096 nodes. A span's tables are
 /// a chunk of their own.
@@ -22,8 +25,9 @@ pub struct Chunked {
     first: Box<[Node]>,
     more: Vec<Box<[Node]>>,
     spans: Vec<Box<[u64]>>,
-    /// For each place of a span its slot, as far as spans were ever opened.
-    map: Vec<u32>,
+    /// For each place of a span its slot, in rows that are there where spans were ever opened: a range
+    /// of hundreds of GiB has megabytes of them.
+    map: Vec<Option<Box<[u32]>>>,
 }
 
 impl Chunked {
@@ -51,17 +55,35 @@ impl Chunked {
         true
     }
 
-    fn add_span(&mut self, shape: &Shape) -> bool {
-        let places = shape.span_places() as usize;
-        let more_places = places.saturating_sub(self.map.len());
-        if self.map.try_reserve_exact(more_places).is_err() || self.spans.try_reserve(1).is_err() {
+    fn add_span(&mut self, shape: &Shape, place: u32) -> bool {
+        if !self.has_span_place(place) && !self.add_row(place) {
+            return false;
+        }
+        if self.spans.try_reserve(1).is_err() {
             return false;
         }
         let Some(words) = filled(span::words(shape.span_granules), 0) else { return false };
-        self.map.resize(self.map.len() + more_places, NO_SPAN);
         self.spans.push(words);
         true
     }
+
+    fn add_row(&mut self, place: u32) -> bool {
+        let row = (place >> ROW_BITS) as usize;
+        let more = (row + 1).saturating_sub(self.map.len());
+        if self.map.try_reserve(more).is_err() {
+            return false;
+        }
+        let Some(slots) = filled(1 << ROW_BITS, NO_SPAN) else { return false };
+        self.map.resize(self.map.len() + more, None);
+        self.map[row] = Some(slots);
+        true
+    }
+}
+
+/// Where a place's slot is: the row, and where in it.
+#[inline(always)]
+fn in_map(place: u32) -> (usize, usize) {
+    ((place >> ROW_BITS) as usize, (place & ((1 << ROW_BITS) - 1)) as usize)
 }
 
 /// A boxed slice of copies, or `None` if the heap refuses.
@@ -119,23 +141,31 @@ impl Tables for Chunked {
         &mut self.spans[slot as usize]
     }
 
-    fn span_places(&self) -> u32 {
-        self.map.len() as u32
+    fn has_span_place(&self, place: u32) -> bool {
+        let (row, _) = in_map(place);
+        self.map.get(row).is_some_and(Option::is_some)
     }
 
     #[inline]
     fn span_at(&self, place: u32) -> u32 {
-        self.map.get(place as usize).copied().unwrap_or(NO_SPAN)
+        let (row, inside) = in_map(place);
+        match self.map.get(row) {
+            Some(Some(slots)) => slots.get(inside).copied().unwrap_or(NO_SPAN),
+            _ => NO_SPAN,
+        }
     }
 
     fn set_span_at(&mut self, place: u32, slot: u32) {
-        self.map[place as usize] = slot;
+        let (row, inside) = in_map(place);
+        if let Some(Some(slots)) = self.map.get_mut(row) {
+            slots[inside] = slot;
+        }
     }
 
     fn replenish(&mut self, shape: &Shape, missing: Metadata) -> bool {
         match missing {
             Metadata::Nodes(nodes) => self.add_nodes(nodes),
-            Metadata::Span => self.add_span(shape),
+            Metadata::Span { place } => self.add_span(shape, place),
             // Not the range's.
             Metadata::Words => false,
         }
