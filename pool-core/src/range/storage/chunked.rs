@@ -55,6 +55,7 @@ impl Chunked {
         true
     }
 
+    /// One step is enough, so where only the row was missing a later span has the tables.
     fn add_span(&mut self, shape: &Shape, place: u32) -> bool {
         if !self.has_span_place(place) && !self.add_row(place) {
             return false;
