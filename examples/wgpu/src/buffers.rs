@@ -1,5 +1,6 @@
 //! The pool of one usage.
 
+use pool_core::device::Device;
 use pool_core::policy::Growth;
 use pool_core::{Handle, Pool, PoolConfig, PoolError, PoolStats, Request};
 
@@ -64,8 +65,13 @@ impl Buffers {
     /// [`PoolError::Config`] on a device whose limits are no power of two.
     pub fn new(gpu: &Gpu, usage: Usage) -> Result<Self, PoolError<GpuError>> {
         let growth = Growth { floor_bytes: usage.arena_bytes(), ahead: None, ..Growth::default() };
-        let config = PoolConfig::new().address_bytes(SPACE_BYTES).growth(growth);
-        Ok(Self { pool: Pool::new(Memory::new(gpu, usage), config)?, usage })
+        let memory = Memory::new(gpu, usage);
+        let config = PoolConfig::new()
+            // No more than it has to be: a pool's own is larger than a vertex.
+            .granule_bytes(memory.granule_bytes())
+            .address_bytes(SPACE_BYTES)
+            .growth(growth);
+        Ok(Self { pool: Pool::new(memory, config)?, usage })
     }
 
     /// A part of a buffer, aligned as the usage wants it, or as the request says.
