@@ -53,8 +53,8 @@ impl<V> Rows<V> {
         self.rows.get((place >> ROW_BITS) as usize)?.get()?[place as usize % ROW].get()
     }
 
-    /// Makes the value in a place, unless it is there. Of two threads that do so at once, one throws its
-    /// own away.
+    /// Makes the value in a place, unless it is there. Of two threads that do so at once, one makes it, and
+    /// the other waits; of two rows, one is thrown away.
     pub(crate) fn make(
         &self,
         place: u32,

@@ -54,6 +54,18 @@ impl Device for Tried {
         self.device.capabilities()
     }
 
+    fn granule_bytes(&self) -> u64 {
+        self.device.granule_bytes()
+    }
+
+    fn most_range_bytes(&self) -> u64 {
+        self.device.most_range_bytes()
+    }
+
+    fn total_bytes(&self) -> Option<u64> {
+        Device::total_bytes(&self.device)
+    }
+
     fn severity(&self, error: &CudaError) -> Severity {
         self.device.severity(error)
     }
