@@ -12,6 +12,7 @@ use super::arenas::Arenas;
 use super::company::Company;
 use super::decline::Decline;
 use super::fence::{Shared, add_fence};
+use super::first::Recent;
 use super::floor::Pauses;
 use super::migrate::Usual;
 use super::movable::Movables;
@@ -38,6 +39,8 @@ pub(crate) struct Known<D: Device> {
     pub(crate) apart: [Option<Owner>; LIFETIMES_APART],
     /// Whether the pool made it.
     pub(crate) own: bool,
+    /// The granule behind the pages that it got last for itself alone.
+    pub(crate) front: Option<u64>,
     /// What it waited for.
     pub(crate) joined: Joined,
     /// Calls of the device that name it and are under way.
@@ -143,6 +146,7 @@ pub(crate) struct Books<D: Device> {
     pub(crate) growth: Growth,
     pub(crate) reclaim: Reclaim,
     pub(crate) plenty: Plenty,
+    pub(crate) recent: Recent,
     pub(crate) company: Company,
     /// The sizes of what was asked for lately.
     pub(crate) usual: Usual,
@@ -212,6 +216,7 @@ impl<D: Device> Books<D> {
             growth: settings.growth,
             reclaim: settings.reclaim,
             company: Company::default(),
+            recent: Recent::default(),
             plenty: Plenty::default(),
             usual: Usual::default(),
             movables: Movables::new(),

@@ -158,7 +158,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// The arena of those that can be longer with most that is free at its end; how much room is
     /// behind it, and how much more is needed.
     fn extensible(&self, wanted: Wanted) -> Option<(Arc<Arena<D>>, u64, u64)> {
-        let granule = self.shared.shape().bytes(1);
+        let shape = self.shared.shape();
+        let granule = shape.bytes(1);
         self.with_books(|books| {
             // What was there before anyone asked, and only that, is more of the same.
             let is_base = wanted.kind == Kind::Base;
@@ -171,8 +172,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 .filter_map(|arena| {
                     // With it a request has room; who just wants more wants so much more.
                     let is_request = wanted.is_needed && !is_base;
-                    let tail_bytes =
-                        if is_request { self.shared.free_tail_bytes(arena.stretch) } else { 0 };
+                    let tail = || self.shared.free_before(HUB, arena.stretch.end());
+                    let tail_bytes = if is_request { shape.bytes(tail()) } else { 0 };
                     let least_bytes = wanted.least_bytes.saturating_sub(tail_bytes).max(granule);
                     let least_bytes = least_bytes.checked_next_multiple_of(granule)?;
                     let behind_bytes = books.arenas.room_behind(arena);
@@ -224,7 +225,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             let stretch = stretch_of(shape, arena.origin_bytes, to_bytes).unwrap_or(arena.stretch);
             let more = stretch.len - arena.stretch.len;
             // Without metadata the arena is longer, and what is new lies idle until it goes back.
-            let entered = more > 0 && self.shared.lengthen(arena.stretch, more);
+            let behind = Stretch { start: arena.stretch.end() as u32, len: more };
+            let entered = more > 0 && self.shared.lengthen(behind);
             let stretch = if entered { stretch } else { arena.stretch };
             books.arenas.replace(arena.with(to_bytes, stretch, Claim::Nothing));
             if entered && self.capabilities.contains(Capabilities::ADDRESSES) {

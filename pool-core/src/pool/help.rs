@@ -26,6 +26,8 @@ enum Step {
     Shelves,
     /// Take back what is done.
     Poll,
+    /// Take back what the asker's own space waits for, where it would grow next.
+    PollOwn,
     /// Take more from the device where that is better than to wait.
     GrowFirst,
     /// Have the asker's stream wait for the blocks of its own space.
@@ -50,9 +52,10 @@ enum Step {
     Exchange,
 }
 
-const ORDER: [Step; 13] = [
+const ORDER: [Step; 14] = [
     Step::Shelves,
     Step::Poll,
+    Step::PollOwn,
     Step::GrowFirst,
     Step::OwnParcels,
     Step::Join,
@@ -201,7 +204,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     fn take_steps(&self, plea: &mut Plea<'_, D>) -> Result<Option<Block>, PoolError<D::Error>> {
         for step in ORDER {
             while self.take_step(step, plea) {
-                if let Some(block) = self.attempt(plea, step > Step::Poll)? {
+                if let Some(block) = self.attempt(plea, step > Step::PollOwn)? {
                     return Ok(Some(block));
                 }
                 if !core::mem::take(&mut plea.again) {
@@ -244,6 +247,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             if let Some(number) = asker {
                 books.company.note(number, books.reserved_bytes);
             }
+            books.recent.note(used);
             let most = self.most_bytes(books);
             // What streams have to themselves in pages is cut up for good: so from half of it on.
             let half = most.filter(|_| books.paging.is_some()).map_or(0, |most| most / 2);
@@ -334,6 +338,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.flush();
                 true
             }
+            Step::PollOwn => self.rather_grows(plea) && self.poll_own(plea),
             Step::GrowFirst => {
                 plea.is_first = self.rather_grows(plea);
                 let grown = plea.is_first && self.make_room(plea);
@@ -350,21 +355,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
             Step::WaitOnHost => !capturing && self.wait_for_enough(plea),
             Step::Exchange => !capturing && self.exchange(plea),
         }
-    }
-
-    /// Whether the pool rather grows than has a stream wait for what others have, or for others' work: a
-    /// wait ends what runs side by side, and memory in pages follows to where it is needed once it is
-    /// short. So it is while half of it is in use, and many times as much could be had.
-    fn rather_grows(&self, plea: &Plea<'_, D>) -> bool {
-        if !self.is_paged() || plea.tight {
-            return false;
-        }
-        let used_bytes = self.shared.used_bytes();
-        self.with_books(|books| {
-            books.company.is_several()
-                && books.reserved_bytes / 2 <= used_bytes
-                && books.reserved_bytes <= self.room_bytes(books) / ROOM_TO_GROW_FIRST
-        })
     }
 
     /// Whether no other stream asked lately, and nobody else has memory: then a stream gets all there
@@ -529,6 +519,3 @@ fn refused<D: Device>(shortage: Shortage, plea: Plea<'_, D>) -> PoolError<D::Err
 
 /// Of what a stream has, so large a part is added at a time.
 const PORTIONS_OF_OWNED: u64 = 4;
-
-/// With so many times as much to be had, a stream gets new memory before it waits.
-const ROOM_TO_GROW_FIRST: u64 = 4;

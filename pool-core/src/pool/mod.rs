@@ -69,6 +69,7 @@ mod end;
 mod error;
 mod extend;
 mod fence;
+mod first;
 mod floor;
 mod free;
 mod gather;

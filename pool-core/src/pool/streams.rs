@@ -38,7 +38,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
             books.keys.insert(key, number);
             let joined = Joined::new();
             let apart = [None; LIFETIMES_APART];
-            let known = Known { handle, space: None, apart, own, joined, busy: 0, retiring: false };
+            let (space, front) = (None, None);
+            let known =
+                Known { handle, space, apart, own, front, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
             books.sources.add_stream(number);
             books.company.enter(number);

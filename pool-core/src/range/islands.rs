@@ -234,30 +234,27 @@ impl<S: Storage> OffsetAllocator<S> {
         Ok(())
     }
 
-    /// Makes an island longer by what lies behind it, of which nothing is owned: a free run, or a
-    /// longer one. Islands keep their first granule here, whatever is lent of them.
+    /// Makes a stretch, of which nothing is owned, a part of the island that ends where it begins; or
+    /// an island of its own, if none does.
     ///
-    /// Linear in the nodes and in the island's pieces.
-    pub(crate) fn lengthen(&mut self, island: Stretch, more: u64) -> Result<(), Metadata> {
+    /// Linear in the nodes.
+    pub(crate) fn append(&mut self, stretch: Stretch) -> Result<(), Metadata> {
+        let last = (0..self.table.touched()).find(|&at| {
+            let node = self.table.storage.node(at);
+            let is_last = node.state() != State::Unused && node.after() == NONE;
+            is_last && node.end() == u64::from(stretch.start)
+        });
+        let (Some(last), Free::Runs(..)) = (last, &self.free) else { return self.adopt(stretch) };
         self.prepare(1)?;
-        let Free::Runs(runs, _) = &mut self.free else { return Ok(()) };
-        let end = u64::from(island.start) + island.len;
-        let last = self.table.chain_from(self.table.head_at(island.start)).last();
-        if let Some(last) = last.filter(|&last| self.table.storage.node(last).end() == end) {
-            runs.lengthen(&mut self.table, last, more);
-        } else {
-            // Its end is no piece of this one: then what is new is an island of its own.
-            let run = Node::piece(State::Free, end as u32, more);
-            let run = self.table.chain.insert(&mut self.table.storage, NONE, NONE, run);
-            runs.index(&mut self.table.storage, run);
+        if let Free::Runs(runs, _) = &mut self.free {
+            runs.lengthen(&mut self.table, last, stretch.len);
         }
-        self.note_islands(more, 0);
+        self.note_islands(stretch.len, 0);
         Ok(())
     }
 
-    /// Granules of the free run at the end of an island.
-    pub(crate) fn free_tail_of(&self, island: Stretch) -> u64 {
-        let end = u64::from(island.start) + island.len;
+    /// Granules of the free run that ends before a granule.
+    pub(crate) fn free_before(&self, end: u64) -> u64 {
         let nodes = (0..self.table.touched()).map(|node| self.table.storage.node(node));
         nodes
             .filter(|node| node.state() == State::Free && node.end() == end)
@@ -276,7 +273,7 @@ impl<S: Storage> OffsetAllocator<S> {
     }
 
     /// That there are so many nodes to be had, after more were added if need be.
-    pub(super) fn prepare(&mut self, nodes: u32) -> Result<(), Metadata> {
+    pub(crate) fn prepare(&mut self, nodes: u32) -> Result<(), Metadata> {
         match self.table.require(nodes) {
             Err(missing) if !self.table.storage.replenish(&self.shape, missing) => Err(missing),
             _ => self.table.require(nodes),
@@ -671,20 +668,25 @@ mod tests {
         let island = |len| Stretch { start: 100, len };
         islands.adopt(island(50)).unwrap();
         islands.adopt(Stretch { start: 1000, len: 50 }).unwrap();
-        assert_eq!(islands.free_tail_of(island(50)), 50);
-        islands.lengthen(island(50), 30).unwrap();
+        let behind = |start, len| Stretch { start, len };
+        assert_eq!(islands.free_before(150), 50);
+        islands.append(behind(150, 30)).unwrap();
         islands.verify().unwrap();
         let mut get =
             |granules: u64| islands.serve(&Request::new(granules * 256)).unwrap().unwrap();
         let (_other, whole) = (get(50), get(80));
-        assert_eq!(islands.free_tail_of(island(80)), 0);
-        islands.lengthen(island(80), 20).unwrap();
+        assert_eq!(islands.free_before(180), 0);
+        islands.append(behind(180, 20)).unwrap();
         islands.verify().unwrap();
-        assert_eq!((islands.free_tail_of(island(100)), islands.longest_run()), (20, 20));
+        assert_eq!((islands.free_before(200), islands.longest_run()), (20, 20));
         islands.free(whole.handle()).unwrap();
         assert_eq!(islands.longest_run(), 100);
         assert!(islands.take_island(island(100)));
         islands.verify().unwrap();
+        // Behind nothing it is one of its own.
+        islands.append(behind(200, 20)).unwrap();
+        islands.verify().unwrap();
+        assert!(islands.take_island(behind(200, 20)));
     }
 
     #[test]

@@ -31,13 +31,26 @@ impl<T: Threads> SharedAllocator<T> {
         self.inner().centre.lock(space.0).range().make_bare(parts)
     }
 
-    /// There is memory behind bare addresses of the hub now, and a space gets them. False for want of
-    /// metadata.
-    pub(crate) fn give_bare(&self, space: Owner, part: Stretch) -> bool {
+    /// There is memory behind bare addresses of the hub now, and a space gets them: as one with what it
+    /// has before them, but for so many granules that stay apart from what lies behind them. False for
+    /// want of metadata.
+    pub(crate) fn give_bare(&self, space: Owner, part: Stretch, apart: u64) -> bool {
         if !self.inner().centre.lock(RANGE).lend_bare(part) {
             return false;
         }
-        let given = self.give(space, part);
+        let given = {
+            let mut guard = self.inner().centre.lock(space.0);
+            let range = guard.range();
+            if apart == 0 {
+                range.append(part).is_ok()
+            } else {
+                let first = Stretch { len: apart.min(part.len - 1), ..part };
+                let rest = Stretch { start: first.end() as u32, len: part.len - first.len };
+                // With room for both, neither fails.
+                range.prepare(2).is_ok()
+                    && [first, rest].map(|part| range.adopt(part)) == [Ok(()); 2]
+            }
+        };
         if !given {
             // It was lent whole just now: that takes no metadata.
             self.inner().centre.lock(RANGE).take_bare_back(part);

@@ -347,14 +347,15 @@ impl<T: Threads> SharedAllocator<T> {
         given
     }
 
-    /// Makes an arena of the hub longer. False for want of metadata.
-    pub(crate) fn lengthen(&self, arena: Stretch, more: u64) -> bool {
-        self.inner().centre.lock(RANGE).range().lengthen(arena, more).is_ok()
+    /// Gives the hub what lies behind an arena, which nobody had: a part of that. False for want of
+    /// metadata.
+    pub(crate) fn lengthen(&self, more: Stretch) -> bool {
+        self.inner().centre.lock(RANGE).range().append(more).is_ok()
     }
 
-    /// Bytes that are free in the hub at the end of an arena.
-    pub(crate) fn free_tail_bytes(&self, arena: Stretch) -> u64 {
-        self.shape().bytes(self.inner().centre.lock(RANGE).range().free_tail_of(arena))
+    /// Granules that are free in a space before one.
+    pub(crate) fn free_before(&self, space: Owner, end: u64) -> u64 {
+        self.inner().centre.lock(space.0).range().free_before(end)
     }
 
     /// Bytes that were certainly enough since the last look: the most that each space gave out at

@@ -136,7 +136,6 @@ impl Device for CudaDevice {
         let all = Capabilities::FENCES
             | Capabilities::STREAMS
             | Capabilities::ADDRESSES
-            | Capabilities::COPY
             | Capabilities::CLOCK
             | Capabilities::STREAM_IDS
             | Capabilities::CAPTURE
@@ -144,11 +143,12 @@ impl Device for CudaDevice {
         let memory = &self.inner.memory;
         let free =
             if memory.free_waits() { Capabilities::FREE_WAITS } else { Capabilities::empty() };
-        // How much the host has is not the driver's to say.
+        // How much the host has is not the driver's to say, and the host waits for a copy from its
+        // own memory to its own, whatever the call.
         let known = if matches!(memory, Memory::Host) {
             Capabilities::empty()
         } else {
-            Capabilities::MEMORY
+            Capabilities::MEMORY | Capabilities::COPY
         };
         let pages =
             self.inner.pages.as_ref().map_or(Capabilities::empty(), |_| Capabilities::PAGES);
@@ -303,6 +303,9 @@ impl Device for CudaDevice {
         to: (&CudaRange, u64),
         size_bytes: u64,
     ) -> Result<()> {
+        if !self.capabilities().contains(Capabilities::COPY) {
+            return Err(Failure::Unsupported(Call::Copy));
+        }
         let bytes = host_size("cuMemcpyAsync", size_bytes)?;
         self.with_stream(stream, |of, raw| {
             let from = from.0.address + from.1;

@@ -26,7 +26,8 @@ pub enum ArenaSource {
     /// `cuMemAlloc` and `cuMemFree`, which waits for all work of the device.
     Plain,
     /// Memory of the host, pinned, which the device reads and writes at the same address
-    /// (`cuMemHostAlloc`). To give it back waits for all work of the device.
+    /// (`cuMemHostAlloc`). To give it back waits for all work of the device. No block of it is moved:
+    /// the host would wait for the copy.
     PinnedHost,
 }
 

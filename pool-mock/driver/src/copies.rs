@@ -1,7 +1,8 @@
 //! Copies: between devices and the host, at once or in the order of a stream.
 //!
 //! A copy at once runs on the legacy default stream. The host's pageable memory is read before the
-//! call returns, and written, too; of pinned memory only the stream knows when.
+//! call returns, and written, too; of pinned memory only the stream knows when, unless both ends are
+//! the host's.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -43,6 +44,14 @@ impl Side {
 
     const fn is_host(self) -> bool {
         matches!(self, Self::Host(_))
+    }
+
+    /// Whether it is the host's memory, by whatever kind of address.
+    const fn is_of_host(self) -> bool {
+        match self {
+            Self::Host(_) => true,
+            Self::Address(address) => address < FIRST_ADDRESS,
+        }
     }
 }
 
@@ -140,7 +149,10 @@ fn transfer(
     let (mut source, is_source_pageable) = look_up(call, &on, from, size, Access::Read)?;
     let captured = on.device.capture_status(on.stream).map_err(code::of)? != CaptureStatus::None;
     let with_host = to.is_host() || from.is_host();
-    let waits = !captured && (is_target_pageable || (returns == Return::Done && with_host));
+    // The host waits for a copy from its own memory to its own, even if both are pinned.
+    let of_host = to.is_of_host() && from.is_of_host();
+    let waits =
+        !captured && (is_target_pageable || of_host || (returns == Return::Done && with_host));
     if is_source_pageable && !captured && !waits {
         source.spans = staged(&source.spans, bytes);
     }

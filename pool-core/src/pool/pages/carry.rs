@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::draft::{Draft, Means, Victims};
+use super::draft::{Draft, Grant, Means, Victims};
 use super::table::{Held, Paging};
 use crate::device::{Call, Device};
 use crate::pool::arenas::Kind;
@@ -16,7 +16,7 @@ use crate::pool::inner::{Failed, Inner, keep};
 use crate::pool::notice::Notice;
 use crate::pool::policy::Way;
 use crate::pool::stats::nanoseconds;
-use crate::threads::{HUB, Owner, Threads};
+use crate::threads::{HUB, Threads};
 
 /// What came of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +85,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let means = [Means::More, Means::New, Means::Old];
         for means in means.into_iter().filter(|&means| grows || means == Means::Old) {
             let Some(draft) = self.draft(plea, means) else { continue };
-            let (space, place) = (draft.space, draft.place);
+            let (grant, place) = (draft.grant, draft.place);
             match self.carry(draft, wait, &mut plea.failure) {
                 Outcome::Done => {
                     plea.place = place.map(|place| self.shared.shape().bytes(place));
-                    plea.granted = space.map(|(space, _)| space);
+                    plea.granted = grant.map(|grant| grant.space);
                     return true;
                 }
                 // What was made until then serves the next attempt.
@@ -139,7 +139,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Carries a draft out.
     fn carry(&self, draft: Draft<D>, wait: bool, failure: &mut Option<Failed<D>>) -> Outcome {
-        let Draft { rows, space, victims, is_ahead, .. } = draft;
+        let Draft { rows, grant, victims, is_ahead, .. } = draft;
         if !self.see_done_or_wait(&victims, wait, failure) {
             self.with_books(|books| {
                 self.put_victims_back(books, victims);
@@ -179,7 +179,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             }
         }
         for row in mapped {
-            failed |= !self.enter_row(row, space);
+            failed |= !self.enter_row(row, grant);
         }
         match outcome {
             Outcome::Done if failed => Outcome::Failed,
@@ -481,10 +481,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// Enters a row that is mapped: it is free, for one space or for that which keeps the addresses.
     /// False if the host has no room to note it: then it is of no use.
-    fn enter_row(&self, row: Row<D>, space: Option<(Owner, Holder)>) -> bool {
+    fn enter_row(&self, row: Row<D>, grant: Option<Grant>) -> bool {
         self.with_books(|books| {
             // Its holder may have gone meanwhile.
-            let space = space.filter(|&(space, holder)| books.holder(space) == holder);
+            let grant = grant.filter(|grant| books.holder(grant.space) == grant.holder);
             let Some(paging) = &mut books.paging else { return false };
             let stretch = paging.grid.stretch(&row.pages);
             let mut page = row.pages.start;
@@ -493,13 +493,18 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 paging.enter(page, held);
                 page += count;
             }
-            let entered = match space {
-                Some((space, _)) => self.shared.give_bare(space, stretch),
+            let entered = match grant {
+                Some(grant) => self.shared.give_bare(grant.space, stretch, grant.apart),
                 None => self.shared.back(paging.keeper, stretch),
             };
             if entered {
                 paging.unclaim(&row.pages);
                 books.stains.remove(stretch);
+                if let Some(Grant { holder: Holder::Stream(number), .. }) = grant
+                    && let Some(known) = books.streams.get_mut(&number)
+                {
+                    known.front = Some(stretch.end());
+                }
                 books.note_taken();
             } else {
                 // It stays claimed.

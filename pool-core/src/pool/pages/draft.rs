@@ -31,14 +31,24 @@ pub(super) enum Means {
 pub(super) struct Draft<D: Device> {
     /// The bare pages that get memory, in rows.
     pub(super) rows: Vec<Range<u32>>,
-    /// The space that gets it, and whose that is; none: the one that keeps the addresses.
-    pub(super) space: Option<(Owner, Holder)>,
+    /// Who gets it; none: the space that keeps the addresses.
+    pub(super) grant: Option<Grant>,
     /// Where the block is to lie, in granules, if it is to have that place and no other.
     pub(super) place: Option<u64>,
     /// Handles that are to serve elsewhere, by their first pages.
     pub(super) victims: Victims<D>,
     /// Whether it is for what comes later: then few calls count for more than what handles waste.
     pub(super) is_ahead: bool,
+}
+
+/// A space that gets memory, past that which keeps the addresses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) space: Owner,
+    /// Whose it is.
+    pub(super) holder: Holder,
+    /// Granules at the beginning that stay apart from what lies behind them.
+    pub(super) apart: u64,
 }
 
 /// Handles that hold no block, and are about to be taken away from where they are.
@@ -96,10 +106,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Asker::Known { .. } | Asker::Raw { .. } => None,
             };
             let space = space.filter(|_| paging.keeper == HUB);
-            let space = space.map(|space| (space, books.holder(space)));
-            let space = space.filter(|&(_, holder)| holder != Holder::Nobody);
-            let is_clean = space.is_some();
+            let grant = space.map(|space| Grant { space, holder: books.holder(space), apart: 0 });
+            let grant = grant.filter(|grant| grant.holder != Holder::Nobody);
+            let is_clean = grant.is_some();
             let holes = self.holes(paging, is_clean);
+            if plea.is_first
+                && !books.is_capturing()
+                && let Some((window, grant)) = self.window_behind(books, plea, &holes, room)
+            {
+                return Some(self.claim(books, window, Some(grant), &[]));
+            }
             for need in self.needs_of_request(plea, is_clean) {
                 let mut places = holes.places(&paging.grid, need);
                 // What a search did not find among what is free, it does not find now.
@@ -117,7 +133,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     let window = holes.window(&paging.grid, need, &place, extra);
                     if let Some(chosen) = chosen(&candidates, &window, missing) {
                         let place = (!is_clean && !need.is_span).then_some(window.granules.start);
-                        let draft = self.claim(books, window, space, &chosen);
+                        let draft = self.claim(books, window, grant, &chosen);
                         return Some(Draft { place, ..draft });
                     }
                 }
@@ -161,7 +177,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 
     /// What a request needs, the most wanted first.
-    fn needs_of_request(&self, plea: &Plea<'_, D>, is_clean: bool) -> Vec<Need> {
+    pub(super) fn needs_of_request(&self, plea: &Plea<'_, D>, is_clean: bool) -> Vec<Need> {
         let shape = self.shared.shape();
         let granule = shape.bytes(1);
         let len = plea.request.size_bytes.max(1).div_ceil(granule);
@@ -228,14 +244,14 @@ impl<D: Device, T: Threads> Inner<D, T> {
         &self,
         books: &mut Books<D>,
         window: Window,
-        space: Option<(Owner, Holder)>,
+        grant: Option<Grant>,
         chosen: &[&Candidate],
     ) -> Draft<D> {
         let victims = self.take_victims(books, chosen);
         if let Some(paging) = &mut books.paging {
             paging.claimed.extend(window.rows.iter().cloned());
         }
-        Draft { rows: window.rows, space, place: None, victims, is_ahead: false }
+        Draft { rows: window.rows, grant, place: None, victims, is_ahead: false }
     }
 
     /// Takes handles that hold no block: their addresses are bare, and claimed.

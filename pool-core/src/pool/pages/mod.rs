@@ -10,6 +10,7 @@
 //! | `table` | [`Paging`]: which handles of memory there are, and where |
 //! | `window` | the addresses for a block that need the fewest pages |
 //! | `draft` | what is to be done for a request: taken, under the lock, out of everybody's way |
+//! | `front` | where the memory of a stream that grows for itself alone goes on |
 //! | `carry` | does it, call by call, with no lock held; undoes what was done if one fails |
 //! | `keeper` | the space that keeps the addresses |
 //! | `release` | pages that go back to the device |
@@ -17,6 +18,7 @@
 
 mod carry;
 mod draft;
+mod front;
 mod keeper;
 mod release;
 mod sleep;

@@ -157,6 +157,21 @@ impl Holes {
             .map(|part| Stretch { start: part.start as u32, len: part.end - part.start })
     }
 
+    /// The end of the bare row that begins with a page; none if none does.
+    pub(super) fn bare_from(&self, grid: &Grid, page: u32) -> Option<u32> {
+        let start = grid.start_of(page);
+        let rows = self.list.iter().flat_map(|hole| &hole.parts).filter(|part| part.is_bare);
+        let mut rows = rows.filter(|row| (row.start..row.end).contains(&start));
+        rows.next().map(|row| grid.ended(row.end))
+    }
+
+    /// The page in the middle of the longest bare row.
+    pub(super) fn middle(&self, grid: &Grid) -> Option<u32> {
+        let rows = self.list.iter().flat_map(|hole| &hole.parts).filter(|part| part.is_bare);
+        let longest = rows.max_by_key(|row| row.end - row.start)?;
+        Some(grid.begun(longest.start + (longest.end - longest.start) / 2))
+    }
+
     /// The places for a block, those that need the fewest pages first; of those that need as many,
     /// the ones in the shortest hole; and of those in one hole, for a block that fills pages, the ones
     /// where it shares none with others, so that its pages can go elsewhere when it does.
