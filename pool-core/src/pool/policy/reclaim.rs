@@ -23,7 +23,8 @@ pub enum Deferred {
     AtOnce,
     /// Blocks wait in a queue, and one fence a stream serves many. It is drained when so many were put
     /// into it since the last time, when memory is short, at a [`tick`](crate::Pool::tick), and on
-    /// [request](crate::Pool::reclaim).
+    /// [request](crate::Pool::reclaim); and when a 16th of what the pool has waits, where streams rather
+    /// take new memory in pages than each other's.
     Queue {
         /// The most blocks.
         blocks: u32,

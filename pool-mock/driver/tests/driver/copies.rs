@@ -58,6 +58,32 @@ fn a_copy_to_pageable_memory_waits_and_one_to_pinned_memory_does_not() {
     ok!(cuMemFreeHost(pinned));
 }
 
+/// As a real one was seen to do, by each of the calls that queue a copy.
+#[test]
+fn a_copy_between_the_hosts_memory_waits_though_it_is_pinned() {
+    let world = World::new();
+    let [stream, _] = two_streams();
+    let memory = made!(cuMemAlloc_v2(KIB));
+    let (mut from, mut to) = (null_mut(), null_mut());
+    ok!(cuMemHostAlloc(&raw mut from, 8, 0));
+    ok!(cuMemHostAlloc(&raw mut to, 8, 0));
+    let (from_address, to_address) = (from.expose_provenance(), to.expose_provenance());
+    let (from_address, to_address) = (from_address as u64, to_address as u64);
+    for call in 0..4 {
+        ok!(cuMemsetD8Async(memory, 3, KIB, stream));
+        match call {
+            0 => ok!(cuMemcpyAsync(to_address, from_address, 8, stream)),
+            1 => ok!(cuMemcpyDtoDAsync_v2(to_address, from_address, 8, stream)),
+            2 => ok!(cuMemcpyHtoDAsync_v2(to_address, from, 8, stream)),
+            _ => ok!(cuMemcpyDtoHAsync_v2(to, from_address, 8, stream)),
+        }
+        ok!(cuStreamQuery(stream));
+        assert_eq!(world.simulation.waited().len(), call + 1);
+    }
+    ok!(cuMemFreeHost(from));
+    ok!(cuMemFreeHost(to));
+}
+
 #[test]
 fn pinned_memory_is_read_when_the_stream_comes_there() {
     let _world = World::new();
