@@ -130,6 +130,8 @@ pub(crate) struct Books<D: Device> {
     pub(crate) resting_bytes: u64,
     /// Bytes of free stretches that a thread has in its hands.
     pub(crate) in_transit_bytes: u64,
+    /// How often memory of the hub was given to a space.
+    pub(crate) given: u64,
     pub(crate) arenas: Arenas<D>,
     /// Memory in pages, in a pool that has it so.
     pub(crate) paging: Option<Paging<D>>,
@@ -205,6 +207,7 @@ impl<D: Device> Books<D> {
             in_hand_bytes: 0,
             resting_bytes: 0,
             in_transit_bytes: 0,
+            given: 0,
             arenas,
             paging: None,
             strays: Vec::new(),

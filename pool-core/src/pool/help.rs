@@ -9,7 +9,7 @@ use super::books::{Books, Holder};
 use super::error::{Cause, PoolError};
 use super::gather::Gathered;
 use super::inner::{CLEAN, Failed, Inner, keep};
-use super::sabotage::QUERIES_IN_CAPTURE;
+use super::sabotage::{ASKS_LATE, QUERIES_IN_CAPTURE};
 use super::shortage::{Remedy, Shortage, Tried};
 use super::sources::Joined;
 use super::stream::StreamId;
@@ -164,19 +164,23 @@ impl<D: Device, T: Threads> Inner<D, T> {
             // anything, and no second call would find more.
             let (mut rounds, mut lost) = (0, 0);
             while rounds < MOST_ROUNDS {
-                let before = self.state();
+                let before = (self.state(), self.given());
                 if let Some(block) = self.take_steps(&mut plea)? {
                     self.grow_ahead(true, &mut plea.failure);
                     return Ok(block);
                 }
+                // Asked first: what they give after that is seen in what there is now.
+                let others_have_some = !ASKS_LATE.is_out() && self.others_have_some();
+                let now = (self.state(), self.given());
                 // There was memory, and others have it: there may be more.
-                if core::mem::take(&mut plea.has_grown) && lost < MOST_LOST {
+                let is_lost = core::mem::take(&mut plea.has_grown) || now.1 != before.1;
+                if is_lost && lost < MOST_LOST {
                     lost += 1;
                 } else {
                     rounds += 1;
                 }
-                if self.state() == before {
-                    if !self.others_have_some() {
+                if now == before {
+                    if !(others_have_some || ASKS_LATE.is_out() && self.others_have_some()) {
                         break;
                     }
                     // What they have in their hands is looked for once they have given it.
@@ -224,6 +228,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.with_books(|books| {
             books.in_transit_bytes > 0 || books.in_hand_blocks > 0 || !books.growers.is_empty()
         })
+    }
+
+    /// How often memory of the hub was given to a space: a thread that looked in both meanwhile may have
+    /// seen it in neither.
+    fn given(&self) -> u64 {
+        self.with_books(|books| books.given)
     }
 
     /// What steps change: what waits, for how much, what lies together, and what is where.

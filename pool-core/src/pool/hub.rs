@@ -7,7 +7,9 @@ use super::books::Books;
 use super::fence::Shared;
 use super::help::Plea;
 use super::inner::{Failed, Inner, keep};
-use super::sabotage::{FENCES_LATE, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED};
+use super::sabotage::{
+    FENCES_LATE, FORGETS_GIVEN, IGNORES_HUB_FENCES, JOINS_EARLY, LATE_EPOCH, STEALS_UNFENCED,
+};
 use super::sources::{Joined, join, joined_epoch};
 use super::stains::Stain;
 use crate::device::Device;
@@ -179,6 +181,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             };
             let given = ready && held && self.shared.give(plea.space, stretch);
             if given {
+                books.given += u64::from(!FORGETS_GIVEN.is_out());
                 books.stains.remove(stretch);
             } else {
                 // It was lent whole just now: that takes no metadata.

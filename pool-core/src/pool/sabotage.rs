@@ -78,6 +78,15 @@ switches! {
     /// A space is somebody's before it is there.
     HOLDS_EARLY = "early_holder";
 
+    /// Memory of the hub that was given to a space meanwhile is not looked for.
+    FORGETS_GIVEN = "forgotten_gift";
+
+    /// Whether others have memory in their hands is asked after it was looked for.
+    ASKS_LATE = "late_question";
+
+    /// A stream is known before it has its space, by another name.
+    NAMES_EARLY = "early_name";
+
     /// Streams that the program puts in order are left as they are.
     ORDERS_NOTHING = "forgotten_order";
 }

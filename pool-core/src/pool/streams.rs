@@ -9,7 +9,7 @@ use super::error::PoolError;
 use super::fence::Shared;
 use super::inner::Inner;
 use super::parcel::Parcel;
-use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, RETIRES_UNFENCED};
+use super::sabotage::{IGNORES_BUSY_STREAM, KNOWS_BY_HANDLE, NAMES_EARLY, RETIRES_UNFENCED};
 use super::sources::Joined;
 use super::stream::StreamId;
 use crate::device::{Call, Device};
@@ -22,43 +22,47 @@ const MOST_PRUNED: usize = 16;
 impl<D: Device, T: Threads> Inner<D, T> {
     fn enter(&self, handle: D::Stream, own: bool) -> Result<StreamId, PoolError<D::Error>> {
         let key = self.device.stream_key(&handle);
-        let known = self.with_books(|books| {
-            let number = *books.keys.get(&key)?;
-            let space = books.streams.get(&number)?.space;
-            Some(StreamId { number, space: space.map_or(0, |space| space.0) })
-        });
-        if let Some(known) = known {
+        if let Some(known) = self.with_books(|books| books.known_by(key)) {
             return Err(PoolError::KnownStream(known));
         }
-        let number = self.with_books(|books| {
-            if books.keys.contains_key(&key) {
-                return None;
+        let number = unique_number().ok_or(PoolError::OutOfHostMemory)?;
+        // Without a space of its own a stream is served from the hub.
+        let space = self.new_space(Holder::Stream(number));
+        let id = StreamId { number, space: space.map_or(0, |space| space.0) };
+        self.with_books(|books| {
+            if let Some(known) = books.known_by(key) {
+                // Another thread was faster.
+                if let Some(space) = space {
+                    books.set_holder(space, Holder::Nobody);
+                }
+                return Err(PoolError::KnownStream(known));
             }
-            let number = unique_number()?;
             books.keys.insert(key, number);
             let joined = Joined::new();
             let apart = [None; LIFETIMES_APART];
-            let (space, front) = (None, None);
+            // From here on others find it, by a name that is the same for good.
+            let (space, front) = (space.filter(|_| !NAMES_EARLY.is_out()), None);
             let known =
                 Known { handle, space, apart, own, front, joined, busy: 0, retiring: false };
             books.streams.insert(number, known);
             books.sources.add_stream(number);
             books.company.enter(number);
             self.counters.kept.streams.raise_to(books.streams.len() as u64);
-            Some(number)
-        });
-        let number = number.ok_or(PoolError::OutOfHostMemory)?;
-        // Without a space of its own a stream is served from the hub.
-        let space = self.new_space(Holder::Stream(number));
-        self.with_books(|books| {
-            if let Some(known) = books.streams.get_mut(&number) {
-                known.space = space;
+            if let Some(space) = space {
+                self.set_slot(space, number);
             }
-        });
-        if let Some(space) = space {
-            self.set_slot(space, number);
+            Ok(())
+        })?;
+        if NAMES_EARLY.is_out() {
+            // A moment in which models let others run.
+            pause();
+            self.with_books(|books| {
+                if let Some(known) = books.streams.get_mut(&number) {
+                    known.space = space;
+                }
+            });
         }
-        Ok(StreamId { number, space: space.map_or(0, |space| space.0) })
+        Ok(id)
     }
 
     fn create_stream(&self) -> Result<StreamId, PoolError<D::Error>> {
@@ -345,10 +349,18 @@ impl<D: Device, T: Threads> Pool<D, T> {
         let inner = self.inner();
         let key = inner.device.stream_key(handle);
         inner.with_books(|books| {
-            let number = *books.keys.get(&key)?;
-            let known = books.streams.get(&number)?;
-            let space = known.space.map_or(0, |space| space.0);
-            (!known.retiring).then_some(StreamId { number, space })
+            let known = books.known_by(key)?;
+            let retires = books.streams.get(&known.number).is_none_or(|known| known.retiring);
+            (!retires).then_some(known)
         })
+    }
+}
+
+impl<D: Device> Books<D> {
+    /// The name of the stream that is known by a key.
+    fn known_by(&self, key: u64) -> Option<StreamId> {
+        let number = *self.keys.get(&key)?;
+        let space = self.streams.get(&number)?.space;
+        Some(StreamId { number, space: space.map_or(0, |space| space.0) })
     }
 }

@@ -33,6 +33,8 @@ const MOST_BRANCHES: usize = 50_000;
 mod crowd;
 
 #[cfg(loom)]
+mod adopt;
+#[cfg(loom)]
 mod capture;
 #[cfg(loom)]
 mod end;
