@@ -84,7 +84,9 @@ fn small_blocks_that_stay_do_not_cut_up_what_large_ones_leave() {
         for stream in streams {
             let large = [(); 2].map(|()| world.used(stream, 11 * MIB));
             small.push((stream, world.used(stream, 8)));
-            large.into_iter().for_each(|buffer| world.free(stream, buffer));
+            for buffer in large {
+                world.free(stream, buffer);
+            }
         }
     };
     round();
