@@ -60,10 +60,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             && books.reserved_bytes <= self.room_bytes(books) / ROOM_TO_GROW_FIRST
     }
 
-    /// The most that may wait without a fence.
+    /// The most that may wait without a fence. With less than a page none is saved.
     pub(super) fn most_undrained_bytes(&self, books: &Books<D>, bytes: u64) -> u64 {
-        let part = books.reserved_bytes / PART_WITHOUT_FENCE;
-        if self.has_much_room(books) { bytes.min(part) } else { bytes }
+        match &books.paging {
+            Some(paging) if self.has_much_room(books) => {
+                let part = books.reserved_bytes / PART_WITHOUT_FENCE;
+                bytes.min(part.max(paging.page_bytes()))
+            }
+            _ => bytes,
+        }
     }
 
     /// Takes back what the asker's own space waits for, as far as it is done. What is not is seen to
