@@ -141,8 +141,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 Asker::Known { number, space, .. }
                     if books.streams.get(number).is_none_or(|known| known.retiring) =>
                 {
-                    let space = space.map_or(0, |space| space.0);
-                    Err(PoolError::UnknownStream(StreamId { number: *number, space }))
+                    Err(PoolError::UnknownStream(StreamId::new(*number, *space)))
                 }
                 _ => Ok(()),
             }
@@ -211,6 +210,5 @@ impl<D: Device> Books<D> {
 /// A stream that is there, by its name.
 fn known<D: Device>(books: &Books<D>, id: StreamId) -> Option<(Option<Owner>, D::Stream)> {
     let known = books.streams.get(&id.number).filter(|known| !known.retiring)?;
-    let named = known.space.map_or(0, |space| space.0);
-    (named == id.space).then(|| (known.space, known.handle.clone()))
+    (StreamId::new(id.number, known.space) == id).then(|| (known.space, known.handle.clone()))
 }

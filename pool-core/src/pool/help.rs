@@ -464,17 +464,16 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let usual = books.spaces_of(*number)[0].unwrap_or(space);
                 match by_stream.iter_mut().find(|(stream, _)| stream.number == *number) {
                     Some((_, sum)) => *sum += free,
-                    None => by_stream.push((StreamId { number: *number, space: usual.0 }, free)),
+                    None => by_stream.push((StreamId::new(*number, Some(usual)), free)),
                 }
             }
             for (source, granules) in books.stains.by_source() {
                 let Some(known) = books.streams.get(&source) else { continue };
                 let bytes = self.shared.shape().bytes(granules);
-                let space = known.space.map_or(0, |space| space.0);
                 match by_stream.iter_mut().find(|(stream, _)| stream.number == source) {
                     Some((_, sum)) => *sum += bytes,
                     None if Some(source) != plea.asker.number() => {
-                        by_stream.push((StreamId { number: source, space }, bytes));
+                        by_stream.push((StreamId::new(source, known.space), bytes));
                     }
                     None => {}
                 }

@@ -62,9 +62,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
     pub(super) fn is_over_bound(&self) -> bool {
         self.with_books(|books| {
             let Deferred::Queue { blocks, bytes } = books.reclaim.deferred else { return true };
-            books.undrained_blocks > u64::from(blocks) || {
-                books.undrained_bytes > self.most_undrained_bytes(books, bytes)
-            }
+            let most_bytes = self.most_undrained_bytes(books, bytes);
+            books.undrained_blocks > u64::from(blocks) || books.undrained_bytes > most_bytes
         })
     }
 

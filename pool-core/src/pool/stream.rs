@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::threads::Owner;
+
 /// A stream that the pool knows: its own, or adopted. No other stream of this or another pool
 /// ever has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,6 +11,13 @@ pub struct StreamId {
     pub(crate) number: u32,
     /// The stream's space; zero if it has none of its own.
     pub(crate) space: u32,
+}
+
+impl StreamId {
+    /// The name of a stream that has a space, or none.
+    pub(super) fn new(number: u32, space: Option<Owner>) -> Self {
+        Self { number, space: space.map_or(0, |space| space.0) }
+    }
 }
 
 impl fmt::Display for StreamId {

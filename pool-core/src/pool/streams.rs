@@ -28,7 +28,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let number = unique_number().ok_or(PoolError::OutOfHostMemory)?;
         // Without a space of its own a stream is served from the hub.
         let space = self.new_space(Holder::Stream(number));
-        let id = StreamId { number, space: space.map_or(0, |space| space.0) };
+        let id = StreamId::new(number, space);
         self.with_books(|books| {
             if let Some(known) = books.known_by(key) {
                 // Another thread was faster.
@@ -360,7 +360,6 @@ impl<D: Device> Books<D> {
     /// The name of the stream that is known by a key.
     fn known_by(&self, key: u64) -> Option<StreamId> {
         let number = *self.keys.get(&key)?;
-        let space = self.streams.get(&number)?.space;
-        Some(StreamId { number, space: space.map_or(0, |space| space.0) })
+        Some(StreamId::new(number, self.streams.get(&number)?.space))
     }
 }

@@ -222,10 +222,11 @@ mod tests {
     fn what_stays_is_found_whatever_moves_meanwhile() {
         let (table, addresses) = (Table::new(), addresses());
         let (stays, stop) = (addresses[1], AtomicBool::new(false));
-        let looks = AtomicU64::new(0);
+        let looks = [AtomicU64::new(0), AtomicU64::new(0)];
+        let have_looked = || looks.iter().all(|looks| looks.load(Ordering::Relaxed) > 0);
         table.put(3, stays);
         std::thread::scope(|scope| {
-            for _ in 0..2 {
+            for looks in &looks {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let is_it = |window: usize| {
@@ -238,7 +239,7 @@ mod tests {
                 });
             }
             // The readers may come late.
-            let goes_on = |&round: &usize| round < 100_000 || looks.load(Ordering::Relaxed) < 1000;
+            let goes_on = |&round: &usize| round < 100_000 || !have_looked();
             for round in (0..100_000_000).take_while(goes_on) {
                 let window = 4 + round % (WINDOWS - 4);
                 // In and out of the bucket of the one that stays.
@@ -247,5 +248,6 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
         });
+        assert!(have_looked());
     }
 }

@@ -300,39 +300,41 @@ impl Shard {
 
     fn take_back_by(
         &mut self,
-        mut part: Stretch,
+        part: Stretch,
         mut take: impl FnMut(&mut OffsetAllocator<Chunked>, u32, Stretch) -> Result<Rest, Metadata>,
     ) -> bool {
-        let mut is_begun = false;
-        loop {
-            let behind = self.lent.partition_point(|&(first, _)| first <= part.start);
-            let next = self.lent.get(behind).map_or(u64::MAX, |&(first, _)| first.into());
-            if part.end() <= next {
-                let taken = self.take_piece_back(behind, part, &mut take);
-                debug_assert!(taken || !is_begun, "of {part:?} a part came back");
-                return taken;
-            }
-            // What was lent in several pieces comes back in as many: of the first an end, of the last a
-            // beginning, each of which takes a node.
-            if !is_begun && (self.range().prepare(2).is_err() || self.lent.try_reserve(1).is_err())
-            {
-                return false;
-            }
-            is_begun = true;
-            let first = Stretch { len: next - u64::from(part.start), ..part };
-            let taken = self.take_piece_back(behind, first, &mut take);
-            debug_assert!(taken, "{first:?} did not come back");
-            part = Stretch { start: next as u32, len: part.len - first.len };
+        if part.end() <= self.next_lent(part.start) {
+            return self.take_piece_back(part, take);
         }
+        // What was lent in several pieces comes back in as many: of the first an end, of the last a
+        // beginning, each of which takes a node.
+        if self.range().prepare(2).is_err() || self.lent.try_reserve(1).is_err() {
+            return false;
+        }
+        let mut at = part;
+        while at.len > 0 {
+            let len = self.next_lent(at.start).min(at.end()) - u64::from(at.start);
+            let piece = Stretch { len, ..at };
+            let taken = self.take_piece_back(piece, &mut take);
+            debug_assert!(taken, "{piece:?} of {part:?} did not come back");
+            at = Stretch { start: piece.end() as u32, len: at.len - len };
+        }
+        true
     }
 
-    /// Takes a part of what is lent before a place of the list.
+    /// Where what is lent next behind a granule begins.
+    fn next_lent(&self, granule: u32) -> u64 {
+        let behind = self.lent.partition_point(|&(first, _)| first <= granule);
+        self.lent.get(behind).map_or(u64::MAX, |&(first, _)| first.into())
+    }
+
+    /// Takes a part of one piece back.
     fn take_piece_back(
         &mut self,
-        behind: usize,
         part: Stretch,
         take: impl FnOnce(&mut OffsetAllocator<Chunked>, u32, Stretch) -> Result<Rest, Metadata>,
     ) -> bool {
+        let behind = self.lent.partition_point(|&(first, _)| first <= part.start);
         let Some(place) = behind.checked_sub(1) else { return false };
         let Some(&(first, node)) = self.lent.get(place) else { return false };
         // Only a part from within leaves two where there was one.

@@ -47,10 +47,10 @@ impl Side {
     }
 
     /// Whether it is the host's memory, by whatever kind of address.
-    const fn is_of_host(self) -> bool {
+    fn is_of_host(self) -> bool {
         match self {
             Self::Host(_) => true,
-            Self::Address(address) => address < FIRST_ADDRESS,
+            Self::Address(address) => Self::of(address).is_host(),
         }
     }
 }

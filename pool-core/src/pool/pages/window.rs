@@ -157,12 +157,10 @@ impl Holes {
             .map(|part| Stretch { start: part.start as u32, len: part.end - part.start })
     }
 
-    /// The end of the bare row that begins with a page; none if none does.
+    /// The page behind the bare row that a page is of; none if it is of none.
     pub(super) fn bare_from(&self, grid: &Grid, page: u32) -> Option<u32> {
-        let start = grid.start_of(page);
-        let rows = self.list.iter().flat_map(|hole| &hole.parts).filter(|part| part.is_bare);
-        let mut rows = rows.filter(|row| (row.start..row.end).contains(&start));
-        rows.next().map(|row| grid.ended(row.end))
+        let mut ends = self.list.iter().map(|hole| hole.bare_end(grid, grid.start_of(page)));
+        ends.find(|&end| end > 0)
     }
 
     /// The page in the middle of the longest bare row.
