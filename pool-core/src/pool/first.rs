@@ -38,7 +38,7 @@ impl Recent {
         self.requests += 1;
     }
 
-    fn most_bytes(&self) -> u64 {
+    pub(super) fn most_bytes(&self) -> u64 {
         self.most_bytes.max(self.earlier_bytes)
     }
 }

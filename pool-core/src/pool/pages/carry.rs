@@ -61,6 +61,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let before = self.before_growth();
         let since = self.device.now();
+        self.with_books(|books| {
+            let moves = books.paging.as_mut().map(|paging| &mut paging.moves);
+            moves.into_iter().for_each(|moves| since.into_iter().for_each(|now| moves.count(now)));
+        });
         let helped = self.carry_drafts(plea, wait);
         if let (Some(since), Some(now)) = (since, self.device.now()) {
             let spent = nanoseconds(now.saturating_sub(since));
@@ -82,11 +86,12 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     fn carry_draft(&self, plea: &mut Plea<'_, D>, wait: bool) -> bool {
         let grows = self.with_books(|books| books.growth.order.contains(&Way::Overflow));
-        let means = [Means::More, Means::New, Means::Old];
+        let means = [Means::Idle, Means::More, Means::New, Means::Old];
         for means in means.into_iter().filter(|&means| grows || means == Means::Old) {
             let Some(draft) = self.draft(plea, means) else { continue };
             let (grant, place) = (draft.grant, draft.place);
-            match self.carry(draft, wait, &mut plea.failure) {
+            let is_idle = means == Means::Idle;
+            match self.carry(draft, wait && !is_idle, &mut plea.failure) {
                 Outcome::Done => {
                     plea.place = place.map(|place| self.shared.shape().bytes(place));
                     plea.granted = grant.map(|grant| grant.space);
@@ -94,6 +99,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 }
                 // What was made until then serves the next attempt.
                 Outcome::Refused if !self.is_poisoned() => {}
+                // New memory serves as well.
+                Outcome::Pending | Outcome::Failed if is_idle && !self.is_poisoned() => {}
                 Outcome::Refused | Outcome::Pending | Outcome::Failed => return false,
             }
         }
@@ -154,12 +161,15 @@ impl<D: Device, T: Threads> Inner<D, T> {
             self.with_books(|books| unclaim(books, &rows));
             return Outcome::Failed;
         }
-        let moved = stock.iter().map(|held| u64::from(held.count)).sum();
+        let moved: u64 = stock.iter().map(|held| u64::from(held.count)).sum();
         self.counters.moved_pages.add_shared(moved);
         if moved > 0 {
-            let pages =
-                |books: &mut Books<D>| books.paging.as_ref().map(|paging| paging.page_bytes);
-            let page_bytes = self.with_books(pages).unwrap_or(0);
+            let note = |books: &mut Books<D>| {
+                let paging = books.paging.as_mut()?;
+                paging.moves.spend(needed);
+                Some(paging.page_bytes)
+            };
+            let page_bytes = self.with_books(note).unwrap_or(0);
             self.notice(Notice::PagesMoved { size_bytes: moved * page_bytes });
         }
         stock.extend(

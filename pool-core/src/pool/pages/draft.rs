@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::table::{Held, Paging};
-use super::window::{Holes, Need, Window};
+use super::window::{Holes, Need, Place, Window};
 use crate::device::Device;
 use crate::pool::asker::Asker;
 use crate::pool::books::{Books, Holder};
@@ -19,6 +19,8 @@ use crate::threads::{HUB, Owner, Threads};
 /// What is made use of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Means {
+    /// What holds no block and no work, as far as it may be moved, and new memory for the rest.
+    Idle,
     /// New memory, and more than a request needs where that is for all.
     More,
     /// New memory, as much as it needs.
@@ -89,6 +91,11 @@ impl<D: Device, T: Threads> Inner<D, T> {
     /// What is to be done for a request, of what there may be. None if that does not do.
     pub(super) fn draft(&self, plea: &Plea<'_, D>, means: Means) -> Option<Draft<D>> {
         self.with_books(|books| {
+            let is_idle = means == Means::Idle;
+            let most_moves = if is_idle { self.moves_first(books, plea) } else { usize::MAX };
+            if most_moves == 0 {
+                return None;
+            }
             let room_bytes = if means == Means::Old { 0 } else { self.room_bytes(books) };
             let paging = books.paging.as_ref()?;
             let room = room_bytes / paging.page_bytes + paging.spare_pages();
@@ -120,18 +127,26 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let mut places = holes.places(&paging.grid, need);
                 // What a search did not find among what is free, it does not find now.
                 places.retain(|place| place.new > 0 || !(need.is_span || plea.has_missed));
-                let candidates = match places.first() {
-                    Some(first) if u64::from(first.new) > room && !books.is_capturing() => {
-                        let free =
-                            if is_clean { self.holes(paging, false) } else { Holes::default() };
-                        Self::candidates(books, if is_clean { &free } else { &holes })
-                    }
-                    _ => Vec::new(),
-                };
-                for place in places {
+                let wanted = |place: &Place| {
                     let missing = u64::from(place.new).saturating_sub(room);
+                    (missing, if is_idle { place.new.into() } else { missing })
+                };
+                let moves = places.first().is_some_and(|first| wanted(first).1 > 0);
+                let mut candidates = Vec::new();
+                if moves && !books.is_capturing() {
+                    let free = if is_clean { self.holes(paging, false) } else { Holes::default() };
+                    candidates = Self::candidates(books, if is_clean { &free } else { &holes });
+                    // Nobody needs wait for what waits for none, or for the asker alone.
+                    candidates
+                        .retain(|one| !is_idle || paging.keeper != HUB || one.waits.is_empty());
+                    candidates.truncate(most_moves);
+                }
+                for place in places {
+                    let (missing, wish) = wanted(&place);
                     let window = holes.window(&paging.grid, need, &place, extra);
-                    if let Some(chosen) = chosen(&candidates, &window, missing) {
+                    if let Some(chosen) = chosen(&candidates, &window, missing, wish)
+                        && !(is_idle && chosen.is_empty())
+                    {
                         let place = (!is_clean && !need.is_span).then_some(window.granules.start);
                         let draft = self.claim(books, window, grant, &chosen);
                         return Some(Draft { place, ..draft });
@@ -280,20 +295,25 @@ impl<D: Device, T: Threads> Inner<D, T> {
     }
 }
 
-/// Handles of at least so many pages, none of them in the window; none if there are not so many.
+/// Handles of as many pages as are wished for, none of them in the window; none if so many as are missing
+/// are not there.
 fn chosen<'a>(
     candidates: &'a [Candidate],
     window: &Window,
     missing: u64,
+    wish: u64,
 ) -> Option<Vec<&'a Candidate>> {
     let mut chosen = Vec::new();
     let mut pages = 0;
     for candidate in candidates {
-        if pages >= missing {
+        if pages >= wish {
             break;
         }
-        if !window.overlaps(candidate.stretch) {
-            pages += u64::from(candidate.count);
+        let count = u64::from(candidate.count);
+        // What is left of a handle is no use, so more than was wished for is taken only in need.
+        let is_too_large = pages >= missing && pages + count > wish;
+        if !is_too_large && !window.overlaps(candidate.stretch) {
+            pages += count;
             chosen.push(candidate);
         }
     }

@@ -11,6 +11,7 @@
 //! | `window` | the addresses for a block that need the fewest pages |
 //! | `draft` | what is to be done for a request: taken, under the lock, out of everybody's way |
 //! | `front` | where the memory of a stream that grows for itself alone goes on |
+//! | `moves` | when pages are moved though new ones could be had |
 //! | `carry` | does it, call by call, with no lock held; undoes what was done if one fails |
 //! | `keeper` | the space that keeps the addresses |
 //! | `release` | pages that go back to the device |
@@ -20,6 +21,7 @@ mod carry;
 mod draft;
 mod front;
 mod keeper;
+mod moves;
 mod release;
 mod sleep;
 mod table;

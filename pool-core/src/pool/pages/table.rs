@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::draft::Victims;
+use super::moves::Moves;
 use super::sleep::Asleep;
 use super::window::Grid;
 use crate::device::Device;
@@ -57,6 +58,8 @@ pub(crate) struct Paging<D: Device> {
     /// Handles that are to go back to the device once fences are done. They are in nobody's hands, but
     /// counted and claimed as if they were.
     pub(super) leaving: Vec<Leaving<D>>,
+    /// How many handles may be moved though new ones could be had.
+    pub(super) moves: Moves,
     /// Pages with memory that is of no use, since the host has no room to note it.
     pub(super) stranded: u32,
     /// What a pool that sleeps remembers.
@@ -92,6 +95,7 @@ impl<D: Device> Paging<D> {
             claimed: Vec::new(),
             in_hand: 0,
             leaving: Vec::new(),
+            moves: Moves::new(),
             stranded: 0,
             asleep: Asleep::default(),
             is_turning: false,

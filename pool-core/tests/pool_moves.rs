@@ -1,0 +1,179 @@
+//! Pages that hold no block and no work go where memory is wanted, before a pool without a limit grows
+//! by much more than is in use; and they do no more than that.
+
+#[path = "faults_pool/support.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use pool_core::device::{Call, Capabilities};
+use pool_core::policy::{Growth, Pages, Settings};
+use pool_core::{On, StreamId};
+use pool_mock::device::{Pacing, SimConfig};
+
+use support::{Buffer, GIB, MIB, World};
+
+const PAGE: u64 = 2 * MIB;
+
+fn world(pacing: Pacing, limit_bytes: Option<u64>) -> World {
+    let growth = Growth { ahead: None, ..Growth::new() };
+    let pages = Some(Pages::new());
+    let settings = Settings { pages, growth, limit_bytes, ..Settings::default() };
+    // Without a clock, moves that are used up do not come again.
+    let device = SimConfig::new().pacing(pacing).memory_bytes(4 * GIB);
+    World::new(device.without(Capabilities::CLOCK), settings.into())
+}
+
+fn reserved_pages(world: &World) -> u64 {
+    world.pool.stats().reserved_bytes / PAGE
+}
+
+fn moved_pages(world: &World) -> u64 {
+    world.pool.stats().moved_pages
+}
+
+/// Blocks of a page each.
+fn pages(world: &World, stream: StreamId, count: usize) -> Vec<Buffer> {
+    (0..count).map(|_| world.used(stream, PAGE)).collect()
+}
+
+/// Frees every other one.
+fn thin(world: &World, stream: StreamId, buffers: Vec<Buffer>) -> Vec<Buffer> {
+    let (free, keep): (Vec<_>, Vec<_>) =
+        buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+    free.into_iter().for_each(|(_, buffer)| world.free(stream, buffer));
+    keep.into_iter().map(|(_, buffer)| buffer).collect()
+}
+
+fn end(world: World, stream: StreamId, buffers: impl IntoIterator<Item = Buffer>) {
+    buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+    world.device.run_all();
+    world.pool.trim_waiting(0).unwrap();
+    assert_eq!(reserved_pages(&world), 0);
+    world.end();
+}
+
+#[test]
+fn what_lies_idle_moves_before_the_pool_grows() {
+    let world = world(Pacing::Eager, None);
+    let stream = world.stream();
+    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    buffers.push(world.used(stream, 16 * PAGE));
+    assert_eq!(reserved_pages(&world), 64);
+    assert!((14..=16).contains(&moved_pages(&world)), "{}", moved_pages(&world));
+    assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
+    end(world, stream, buffers);
+}
+
+#[test]
+fn new_memory_is_taken_for_what_is_missing_then() {
+    let world = world(Pacing::Eager, None);
+    let stream = world.stream();
+    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    buffers.push(world.used(stream, 40 * PAGE));
+    // All 32 that are free are in it, and no more than it needs is new.
+    assert_eq!(reserved_pages(&world), 64 + 8);
+    end(world, stream, buffers);
+}
+
+#[test]
+fn nobody_waits_for_pages_that_work_may_still_use() {
+    let world = world(Pacing::Idle, None);
+    let stream = world.stream();
+    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    buffers.push(world.used(stream, 16 * PAGE));
+    assert!(reserved_pages(&world) >= 64 + 14);
+    assert_eq!(moved_pages(&world), 0);
+    assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
+    end(world, stream, buffers);
+}
+
+/// Memory of streams that the pool does not know is common, and behind fences.
+#[test]
+fn what_is_common_moves_once_its_work_is_done() {
+    for (pacing, moves) in [(Pacing::Eager, true), (Pacing::Idle, false)] {
+        let world = world(pacing, None);
+        let [first, second] = [world.foreign(), world.foreign()];
+        let used = |stream, bytes| {
+            let buffer = world.allocate(On::Raw(&stream), bytes);
+            world.touch(&buffer, stream);
+            buffer
+        };
+        let buffers: Vec<_> = (0..64).map(|_| used(first, PAGE)).collect();
+        let (free, keep): (Vec<_>, Vec<_>) =
+            buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+        free.into_iter().for_each(|(_, buffer)| world.free(On::Raw(&first), buffer));
+        let large = used(second, 16 * PAGE);
+        assert_eq!(moved_pages(&world) > 0, moves, "{pacing:?}");
+        assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
+        world.free(On::Raw(&second), large);
+        keep.into_iter().for_each(|(_, buffer)| world.free(On::Raw(&first), buffer));
+        world.device.run_all();
+        world.pool.trim_waiting(0).unwrap();
+        world.end();
+    }
+}
+
+#[test]
+fn a_pool_grows_with_what_is_in_use() {
+    let world = world(Pacing::Eager, None);
+    let stream = world.stream();
+    let mut buffers = pages(&world, stream, 64);
+    for place in [40, 20] {
+        world.free(stream, buffers.swap_remove(place));
+    }
+    buffers.push(world.used(stream, 2 * PAGE));
+    assert_eq!((reserved_pages(&world), moved_pages(&world)), (64 + 2, 0));
+    end(world, stream, buffers);
+}
+
+#[test]
+fn a_pool_with_a_limit_uses_that_up_before_pages_move() {
+    let world = world(Pacing::Eager, Some(80 * PAGE));
+    let stream = world.stream();
+    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    buffers.push(world.used(stream, 10 * PAGE));
+    assert_eq!(moved_pages(&world), 0);
+    buffers.push(world.used(stream, 10 * PAGE));
+    assert!(moved_pages(&world) > 0);
+    end(world, stream, buffers);
+}
+
+/// Where a device lets go of no page, new memory serves as well.
+#[test]
+fn a_move_that_fails_refuses_no_request() {
+    for call in [Call::Decommit, Call::Record, Call::IsDone] {
+        let world = world(Pacing::Eager, None);
+        let stream = world.stream();
+        let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+        world.device.fail_each(call);
+        buffers.push(world.used(stream, 16 * PAGE));
+        world.device.clear_faults();
+        assert_eq!((reserved_pages(&world) >= 64 + 14, moved_pages(&world)), (true, 0), "{call}");
+        world.pool.verify().unwrap();
+        end(world, stream, buffers);
+    }
+}
+
+/// A program whose blocks need other places again and again gets memory for that, and is not slow for ever.
+#[test]
+fn moves_come_to_an_end() {
+    let world = world(Pacing::Eager, None);
+    let stream = world.stream();
+    let mut random = fastrand::Rng::with_seed(3);
+    let (mut buffers, mut moves) = (Vec::new(), Vec::new());
+    for _ in 0..40 {
+        let before = moved_pages(&world);
+        for _ in 0..200 {
+            if buffers.len() > 30 || (random.bool() && !buffers.is_empty()) {
+                world.free(stream, buffers.swap_remove(random.usize(0..buffers.len())));
+            } else {
+                buffers.push(world.used(stream, random.u64(1..=12) * PAGE));
+            }
+        }
+        moves.push(moved_pages(&world) - before);
+    }
+    assert!(moves[0] > 0, "{moves:?}");
+    assert!(moves.iter().sum::<u64>() <= 300, "{moves:?}");
+    assert_eq!(moves[30..].iter().sum::<u64>(), 0, "{moves:?}");
+    end(world, stream, buffers);
+}
