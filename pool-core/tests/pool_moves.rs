@@ -40,7 +40,9 @@ fn pages(world: &World, stream: StreamId, count: usize) -> Vec<Buffer> {
 fn thin(world: &World, stream: StreamId, buffers: Vec<Buffer>) -> Vec<Buffer> {
     let (free, keep): (Vec<_>, Vec<_>) =
         buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
-    free.into_iter().for_each(|(_, buffer)| world.free(stream, buffer));
+    for (_, buffer) in free {
+        world.free(stream, buffer);
+    }
     keep.into_iter().map(|(_, buffer)| buffer).collect()
 }
 
@@ -101,12 +103,16 @@ fn what_is_common_moves_once_its_work_is_done() {
         let buffers: Vec<_> = (0..64).map(|_| used(first, PAGE)).collect();
         let (free, keep): (Vec<_>, Vec<_>) =
             buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
-        free.into_iter().for_each(|(_, buffer)| world.free(On::Raw(&first), buffer));
+        for (_, buffer) in free {
+            world.free(On::Raw(&first), buffer);
+        }
         let large = used(second, 16 * PAGE);
         assert_eq!(moved_pages(&world) > 0, moves, "{pacing:?}");
         assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
         world.free(On::Raw(&second), large);
-        keep.into_iter().for_each(|(_, buffer)| world.free(On::Raw(&first), buffer));
+        for (_, buffer) in keep {
+            world.free(On::Raw(&first), buffer);
+        }
         world.device.run_all();
         world.pool.trim_waiting(0).unwrap();
         world.end();
