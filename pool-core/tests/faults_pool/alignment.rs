@@ -1,9 +1,10 @@
 //! Addresses, where bases are not what one hopes.
 
-use pool_core::{On, Request};
+use pool_core::policy::Pages;
+use pool_core::{On, PoolConfig, Request};
 use pool_mock::device::SimConfig;
 
-use crate::support::{KIB, LATE, MIB, World, each_way};
+use crate::support::{GRANULE, KIB, LATE, MIB, World, each_way};
 
 /// Addresses are aligned, whatever the arenas' bases are.
 #[test]
@@ -58,4 +59,39 @@ fn p059_address_and_place_agree() {
             world.end();
         }
     });
+}
+
+/// A block that leaves a little of its pages, or nothing, is refused where it would not be aligned.
+#[test]
+fn p026_blocks_that_nearly_fill_pages_are_aligned() {
+    const PAGE: u64 = 32 * KIB;
+    let (mut served, mut refused) = (0, 0);
+    for align_bytes in [512, 4096, PAGE] {
+        for lacking in 1..=5 {
+            for small in [100, 600] {
+                let config = PoolConfig::new().pages(Pages::new());
+                let config = config.initial_bytes(8 * PAGE).limit_bytes(8 * PAGE);
+                let device = SimConfig::new().page_sizes(vec![PAGE]).memory_bytes(64 * MIB);
+                let world = World::new(device, config);
+                let [first, second] = world.streams();
+                let stays = world.allocate(On::Nothing, small);
+                let passes = world.used(first, 4 * PAGE);
+                world.free(second, passes);
+                let request = Request::new(8 * PAGE - lacking * GRANULE).align_bytes(align_bytes);
+                match world.try_allocate(second, request) {
+                    Ok(buffer) => {
+                        let block = world.pool.block(buffer.handle).unwrap();
+                        let address = world.pool.address(&block).unwrap();
+                        assert_eq!(address % align_bytes, 0, "{request:?}");
+                        world.free(second, buffer);
+                        served += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+                world.free(On::Nothing, stays);
+                world.end();
+            }
+        }
+    }
+    assert!(served > 0 && refused > 0, "{served} served, {refused} refused");
 }

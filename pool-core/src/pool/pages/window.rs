@@ -185,7 +185,10 @@ impl Holes {
             }
             let last = hole.end() - need.len;
             let mut add = |start: Option<u64>| {
-                if let Some(start) = start.filter(|start| (hole.start()..=last).contains(start)) {
+                let fits = |start: &u64| {
+                    (hole.start()..=last).contains(start) && start.is_multiple_of(need.align)
+                };
+                if let Some(start) = start.filter(fits) {
                     let end = start + need.len;
                     let new = hole.bare_in(grid, start, end);
                     let touched = if fills { grid.begun(end) - grid.ended(start) } else { 0 };
@@ -378,5 +381,17 @@ mod tests {
         assert_eq!(place(3, 16), (2, 16));
         // What would leave half a page begins where free memory does.
         assert_eq!(place(3, 12), (2, 13));
+    }
+
+    /// Also where it would end with a page, but for its alignment.
+    #[test]
+    fn p026_a_block_that_nearly_fills_pages_is_aligned() {
+        let grid = Grid { start: 8, page: 8 };
+        let mut holes = Holes::default();
+        let stretch = Stretch { start: 8, len: 520 };
+        holes.add(&grid, Part { stretch, kind: PartKind::Bare, is_head: true }, &[]);
+        let places = holes.places(&grid, Need { len: 511, align: 4, is_span: false });
+        assert!(places.iter().all(|place| place.start.is_multiple_of(4)), "{places:?}");
+        assert_eq!((places[0].new, places[0].start), (64, 8));
     }
 }
