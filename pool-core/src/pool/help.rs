@@ -192,7 +192,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 self.make_way_at_last(&mut plea.failure);
                 continue;
             }
-            let shortage = Shortage { tried: Tried::All, ..self.shortage(&plea) };
+            let shortage = Shortage { tried: Tried::All, ..self.shortage(&mut plea) };
+            // A device that is lost may say until then that it has no memory, and no more.
+            self.check_not_lost(&mut plea)?;
             let before = self.free_bytes_anywhere();
             let freed = appeals > 0
                 && self.on_shortage.as_ref().is_some_and(|callback| callback(&shortage));
@@ -215,12 +217,17 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     break;
                 }
             }
-            if self.is_poisoned() {
-                let failure = plea.failure.take();
-                return Err(failure.map_or(PoolError::Poisoned, PoolError::from));
-            }
+            self.check_not_lost(plea)?;
         }
         Ok(self.allocate_crumb(plea))
+    }
+
+    pub(super) fn check_not_lost(&self, plea: &mut Plea<'_, D>) -> Result<(), PoolError<D::Error>> {
+        if !self.is_poisoned() {
+            return Ok(());
+        }
+        let failure = plea.failure.take();
+        Err(failure.map_or(PoolError::Poisoned, PoolError::from))
     }
 
     /// Whether other threads have memory in their hands, which nobody finds there.
@@ -439,9 +446,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         reserved.saturating_sub(self.shared.stats().live_bytes)
     }
 
-    /// What is where, for a person.
+    /// What is where, for a person. Whether the device is lost is known then, and why.
     #[cold]
-    pub(super) fn shortage(&self, plea: &Plea<'_, D>) -> Shortage {
+    pub(super) fn shortage(&self, plea: &mut Plea<'_, D>) -> Shortage {
         let stats = self.stats();
         let mut by_stream: Vec<(StreamId, u64)> = Vec::new();
         let (limit_bytes, captures) = self.with_books(|books| {
@@ -516,7 +523,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
             remedy,
             ..Shortage::default()
         };
-        self.look_for_settings(&mut shortage);
+        self.look_for_settings(&mut shortage, &mut plea.failure);
         shortage
     }
 }

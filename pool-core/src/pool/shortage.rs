@@ -9,7 +9,7 @@ use super::asker::Asker;
 use super::budget::TenantStats;
 use super::error::PoolError;
 use super::help::Plea;
-use super::inner::Inner;
+use super::inner::{Failed, Inner};
 use super::policy::{Growth, Pages, Settings, Way};
 use super::stream::{GraphId, On, StreamId};
 use crate::device::{Call, Capabilities, Device};
@@ -288,15 +288,22 @@ impl fmt::Display for Shortage {
 
 impl<D: Device, T: Threads> Inner<D, T> {
     /// Says what would have served: after what is where, and what would have helped, is known.
-    pub(super) fn look_for_settings(&self, shortage: &mut Shortage) {
+    pub(super) fn look_for_settings(
+        &self,
+        shortage: &mut Shortage,
+        failure: &mut Option<Failed<D>>,
+    ) {
         let (held, order) = self.with_books(|books| {
             let graphs = books.graphs.values().flat_map(|graph| &graph.held);
             (graphs.map(|held| held.block.size_bytes).sum(), books.growth.order)
         });
         shortage.held_by_graphs_bytes = held;
         if self.capabilities.contains(Capabilities::MEMORY) && shortage.captures.is_empty() {
-            let memory = self.call(Call::Memory, D::memory);
-            shortage.device_free_bytes = memory.ok().map(|memory| memory.free_bytes);
+            match self.call(Call::Memory, D::memory) {
+                Ok(memory) => shortage.device_free_bytes = Some(memory.free_bytes),
+                Err(failed) if self.is_poisoned() => *failure = Some(failed),
+                Err(_) => {}
+            }
         }
         let size_bytes = shortage.size_bytes;
         let may_grow = order.iter().any(|way| matches!(way, Way::InPlace | Way::Overflow));
@@ -338,7 +345,10 @@ impl<D: Device, T: Threads> Inner<D, T> {
         self.check_request(request)?;
         let asker: Asker<D> = self.resolve(on)?;
         let space = self.space_for(&asker)?;
-        Ok(self.shortage(&Plea::new(&asker, request, space)))
+        let mut plea = Plea::new(&asker, request, space);
+        let shortage = self.shortage(&mut plea);
+        self.check_not_lost(&mut plea)?;
+        Ok(shortage)
     }
 }
 
@@ -349,8 +359,8 @@ impl<D: Device, T: Threads> Pool<D, T> {
     ///
     /// # Errors
     ///
-    /// As [`allocate_on`](Self::allocate_on), for a request that can never be served, or a stream that is
-    /// not known.
+    /// As [`allocate_on`](Self::allocate_on), for a request that can never be served, a stream that is not
+    /// known, or a device that is lost.
     ///
     /// # Example
     ///

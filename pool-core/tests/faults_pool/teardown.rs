@@ -119,6 +119,30 @@ fn p075_after_a_fatal_error_nothing_is_called() {
     });
 }
 
+/// Where memory is short no call of the device need fail: what is lost is not told as what is missing.
+#[test]
+fn p075_a_lost_device_is_no_lack_of_memory() {
+    for asks_first in [false, true] {
+        let world = LATE.fixed(4 * MIB);
+        let stream = world.stream();
+        let kept = world.used(stream, 4 * MIB);
+        let refused = world.pool.allocate_on(stream, MIB);
+        assert!(matches!(refused, Err(PoolError::OutOfMemory { .. })), "{refused:?}");
+        world.device.make_fatal();
+        if asks_first {
+            let heard = world.pool.explain(stream, MIB);
+            assert!(matches!(heard, Err(PoolError::Device(_))), "{heard:?}");
+        } else {
+            let heard = world.pool.allocate_on(stream, MIB);
+            assert!(matches!(heard, Err(PoolError::Device(_))), "{heard:?}");
+        }
+        let heard = world.pool.allocate_on(stream, MIB);
+        assert!(matches!(heard, Err(PoolError::Poisoned)), "{heard:?}");
+        drop(kept);
+        world.pool.verify().unwrap();
+    }
+}
+
 /// An error that concerns one call is that call's: the end tries again, and reports nothing.
 #[test]
 fn p075_a_give_back_that_fails_once_is_tried_again() {

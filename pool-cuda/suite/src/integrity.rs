@@ -17,6 +17,7 @@ use crate::world::{MIB, World, config, counter, verify};
 pub(crate) const TESTS: &[Test] = crate::tests![
     no_byte_of_any_buffer_is_touched_by_others,
     no_byte_is_touched_while_pages_move,
+    no_byte_is_touched_while_idle_pages_move,
     without_fences_bytes_are_touched,
 ];
 
@@ -33,8 +34,10 @@ pub struct Parameters {
     pub smallest_bytes: u64,
     /// The largest buffer in bytes.
     pub largest_bytes: u64,
-    /// What the pool may have in bytes.
+    /// What the pool may have in bytes, or is trimmed to at most if it may have more.
     pub limit_bytes: u64,
+    /// Whether it may have no more.
+    pub is_limited: bool,
     /// The longest that a kernel spins, in cycles.
     pub longest_spins: u64,
     /// Where the random numbers begin.
@@ -74,6 +77,7 @@ impl Parameters {
                 smallest_bytes: 64,
                 largest_bytes: 128 << 10,
                 limit_bytes: 4 << 20,
+                is_limited: true,
                 longest_spins: 1_000,
                 seed: 1,
                 gives_back: true,
@@ -88,6 +92,7 @@ impl Parameters {
             smallest_bytes: 64,
             largest_bytes: 8 << 20,
             limit_bytes: 1 << 30,
+            is_limited: true,
             longest_spins: 100_000,
             seed: 1,
             gives_back: true,
@@ -116,7 +121,17 @@ impl Parameters {
             ..usual
         }
     }
+
+    /// One stream, which is idle at times, and no limit: pages that hold no block move, and others are made.
+    #[must_use]
+    pub fn idle(is_simulated: bool) -> Self {
+        let moving = Self::moving(is_simulated);
+        Self { streams: 1, threads: 1, is_limited: false, gives_back: true, ..moving }
+    }
 }
+
+/// The most buffers that a thread keeps where there is no limit.
+const MOST_KEPT: usize = 24;
 
 /// A buffer that is kept for a while, and what is in it.
 struct Kept {
@@ -143,7 +158,9 @@ struct Run<'r> {
 #[must_use]
 pub fn run(driver: &'static Driver, parameters: &Parameters) -> Figures {
     let device = CudaDevice::open_on(driver, 0).unwrap().with_source(parameters.source).unwrap();
-    let settings = config().limit_bytes(parameters.limit_bytes).arena_bytes(MIB as u64);
+    let settings = config().arena_bytes(MIB as u64);
+    let settings =
+        if parameters.is_limited { settings.limit_bytes(parameters.limit_bytes) } else { settings };
     let at_start = if parameters.gives_back { 0 } else { parameters.limit_bytes };
     let settings = settings.initial_bytes(at_start);
     let pool = CudaPool::new(device, settings).unwrap();
@@ -208,6 +225,14 @@ impl Run<'_> {
                     self.write(&mut kept[place], &mut random);
                 } else {
                     self.look(&kept.swap_remove(place), &mut random);
+                }
+            }
+            if !self.parameters.is_limited {
+                if random.u8(..4) == 0 {
+                    self.stream(&mut random).synchronize().unwrap();
+                }
+                if kept.len() > MOST_KEPT {
+                    self.look(&kept.swap_remove(random.usize(..kept.len())), &mut random);
                 }
             }
             if random.u16(..1000) == 0 && self.parameters.gives_back {
@@ -277,6 +302,15 @@ fn no_byte_is_touched_while_pages_move(world: &World) {
     println!("{figures:?}");
     assert_eq!(figures.differences, 0);
     assert!(figures.moved_pages > parameters.allocations / 30);
+}
+
+fn no_byte_is_touched_while_idle_pages_move(world: &World) {
+    let parameters = Parameters::idle(world.simulated().is_some());
+    let figures = run(world.driver(), &parameters);
+    println!("{figures:?}");
+    assert_eq!((figures.differences, figures.refusals), (0, 0));
+    // A fence in an idle stream is done at once, but for some ways of the simulated driver.
+    assert!(world.simulated().is_some() || figures.moved_pages > 20);
 }
 
 extern "C" fn waits_for_nothing(
