@@ -62,8 +62,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
         let before = self.before_growth();
         let since = self.device.now();
         self.with_books(|books| {
-            let moves = books.paging.as_mut().map(|paging| &mut paging.moves);
-            moves.into_iter().for_each(|moves| since.into_iter().for_each(|now| moves.count(now)));
+            if let (Some(paging), Some(now)) = (&mut books.paging, since) {
+                paging.moves.count(now);
+            }
         });
         let helped = self.carry_drafts(plea, wait);
         if let (Some(since), Some(now)) = (since, self.device.now()) {

@@ -141,6 +141,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
                         .retain(|one| !is_idle || paging.keeper != HUB || one.waits.is_empty());
                     candidates.truncate(most_moves);
                 }
+                if is_idle && candidates.is_empty() {
+                    return None;
+                }
                 for place in places {
                     let (missing, wish) = wanted(&place);
                     let window = holes.window(&paging.grid, need, &place, extra);
