@@ -10,7 +10,7 @@ use pool_core::policy::{Growth, Pages, Settings};
 use pool_core::{On, StreamId};
 use pool_mock::device::{Pacing, SimConfig};
 
-use support::{Buffer, GIB, MIB, World};
+use support::{Buffer, GIB, MIB, Where, World};
 
 const PAGE: u64 = 2 * MIB;
 
@@ -31,19 +31,21 @@ fn moved_pages(world: &World) -> u64 {
     world.pool.stats().moved_pages
 }
 
-/// Blocks of a page each.
-fn pages(world: &World, stream: StreamId, count: usize) -> Vec<Buffer> {
-    (0..count).map(|_| world.used(stream, PAGE)).collect()
-}
-
 /// Frees every other one.
-fn thin(world: &World, stream: StreamId, buffers: Vec<Buffer>) -> Vec<Buffer> {
+fn thin(world: &World, on: Where<'_>, buffers: Vec<Buffer>) -> Vec<Buffer> {
     let (free, keep): (Vec<_>, Vec<_>) =
         buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
     for (_, buffer) in free {
-        world.free(stream, buffer);
+        world.free(on, buffer);
     }
     keep.into_iter().map(|(_, buffer)| buffer).collect()
+}
+
+/// Every other page of 64 is free, and the stream that had them all has the rest.
+fn every_other_page(world: &World) -> (StreamId, Vec<Buffer>) {
+    let stream = world.stream();
+    let buffers = (0..64).map(|_| world.used(stream, PAGE)).collect();
+    (stream, thin(world, stream.into(), buffers))
 }
 
 fn end(world: World, stream: StreamId, buffers: impl IntoIterator<Item = Buffer>) {
@@ -57,8 +59,7 @@ fn end(world: World, stream: StreamId, buffers: impl IntoIterator<Item = Buffer>
 #[test]
 fn what_lies_idle_moves_before_the_pool_grows() {
     let world = world(Pacing::Eager, None);
-    let stream = world.stream();
-    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    let (stream, mut buffers) = every_other_page(&world);
     buffers.push(world.used(stream, 16 * PAGE));
     assert_eq!(reserved_pages(&world), 64);
     assert!((14..=16).contains(&moved_pages(&world)), "{}", moved_pages(&world));
@@ -69,8 +70,7 @@ fn what_lies_idle_moves_before_the_pool_grows() {
 #[test]
 fn new_memory_is_taken_for_what_is_missing_then() {
     let world = world(Pacing::Eager, None);
-    let stream = world.stream();
-    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    let (stream, mut buffers) = every_other_page(&world);
     buffers.push(world.used(stream, 40 * PAGE));
     // All 32 that are free are in it, and no more than it needs is new.
     assert_eq!(reserved_pages(&world), 64 + 8);
@@ -80,8 +80,7 @@ fn new_memory_is_taken_for_what_is_missing_then() {
 #[test]
 fn nobody_waits_for_pages_that_work_may_still_use() {
     let world = world(Pacing::Idle, None);
-    let stream = world.stream();
-    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    let (stream, mut buffers) = every_other_page(&world);
     buffers.push(world.used(stream, 16 * PAGE));
     assert!(reserved_pages(&world) >= 64 + 14);
     assert_eq!(moved_pages(&world), 0);
@@ -100,17 +99,13 @@ fn what_is_common_moves_once_its_work_is_done() {
             world.touch(&buffer, stream);
             buffer
         };
-        let buffers: Vec<_> = (0..64).map(|_| used(first, PAGE)).collect();
-        let (free, keep): (Vec<_>, Vec<_>) =
-            buffers.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
-        for (_, buffer) in free {
-            world.free(On::Raw(&first), buffer);
-        }
+        let buffers = (0..64).map(|_| used(first, PAGE)).collect();
+        let keep = thin(&world, On::Raw(&first), buffers);
         let large = used(second, 16 * PAGE);
         assert_eq!(moved_pages(&world) > 0, moves, "{pacing:?}");
         assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
         world.free(On::Raw(&second), large);
-        for (_, buffer) in keep {
+        for buffer in keep {
             world.free(On::Raw(&first), buffer);
         }
         world.device.run_all();
@@ -123,7 +118,7 @@ fn what_is_common_moves_once_its_work_is_done() {
 fn a_pool_grows_with_what_is_in_use() {
     let world = world(Pacing::Eager, None);
     let stream = world.stream();
-    let mut buffers = pages(&world, stream, 64);
+    let mut buffers: Vec<_> = (0..64).map(|_| world.used(stream, PAGE)).collect();
     for place in [40, 20] {
         world.free(stream, buffers.swap_remove(place));
     }
@@ -135,8 +130,7 @@ fn a_pool_grows_with_what_is_in_use() {
 #[test]
 fn a_pool_with_a_limit_uses_that_up_before_pages_move() {
     let world = world(Pacing::Eager, Some(80 * PAGE));
-    let stream = world.stream();
-    let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+    let (stream, mut buffers) = every_other_page(&world);
     buffers.push(world.used(stream, 10 * PAGE));
     assert_eq!(moved_pages(&world), 0);
     buffers.push(world.used(stream, 10 * PAGE));
@@ -149,8 +143,7 @@ fn a_pool_with_a_limit_uses_that_up_before_pages_move() {
 fn a_move_that_fails_refuses_no_request() {
     for call in [Call::Decommit, Call::Record, Call::IsDone] {
         let world = world(Pacing::Eager, None);
-        let stream = world.stream();
-        let mut buffers = thin(&world, stream, pages(&world, stream, 64));
+        let (stream, mut buffers) = every_other_page(&world);
         world.device.fail_each(call);
         buffers.push(world.used(stream, 16 * PAGE));
         world.device.clear_faults();

@@ -127,13 +127,13 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 let mut places = holes.places(&paging.grid, need);
                 // What a search did not find among what is free, it does not find now.
                 places.retain(|place| place.new > 0 || !(need.is_span || plea.has_missed));
-                let wanted = |place: &Place| {
-                    let missing = u64::from(place.new).saturating_sub(room);
-                    (missing, if is_idle { place.new.into() } else { missing })
-                };
-                let moves = places.first().is_some_and(|first| wanted(first).1 > 0);
+                let beyond = |room: u64, place: &Place| u64::from(place.new).saturating_sub(room);
+                // Where pages are moved first, new ones are spared, though there is room for them.
+                let spared_room = if is_idle { 0 } else { room };
                 let mut candidates = Vec::new();
-                if moves && !books.is_capturing() {
+                if places.first().is_some_and(|first| beyond(spared_room, first) > 0)
+                    && !books.is_capturing()
+                {
                     let free = if is_clean { self.holes(paging, false) } else { Holes::default() };
                     candidates = Self::candidates(books, if is_clean { &free } else { &holes });
                     // Nobody needs wait for what waits for none, or for the asker alone.
@@ -145,7 +145,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                     return None;
                 }
                 for place in places {
-                    let (missing, wish) = wanted(&place);
+                    let (missing, wish) = (beyond(room, &place), beyond(spared_room, &place));
                     let window = holes.window(&paging.grid, need, &place, extra);
                     if let Some(chosen) = chosen(&candidates, &window, missing, wish)
                         && !(is_idle && chosen.is_empty())

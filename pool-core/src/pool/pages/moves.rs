@@ -13,7 +13,7 @@ use crate::threads::Threads;
 const PART_BEYOND_USE: u64 = 10;
 
 /// So many handles are moved at once, at most, and one more each [`PERIOD_OF_ONE`]. A move takes a driver
-/// some tens of microseconds: so moves take less than a 200th of a program's time.
+/// some tens of microseconds: so moves take less than a 200th of a program's time in the long run.
 const MOST_MOVES: u32 = 256;
 
 const PERIOD_OF_ONE: Duration = Duration::from_millis(8);
