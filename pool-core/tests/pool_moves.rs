@@ -7,8 +7,8 @@ mod support;
 
 use pool_core::device::{Call, Capabilities};
 use pool_core::policy::{Growth, Pages, Settings};
-use pool_core::{On, StreamId};
-use pool_mock::device::{Pacing, SimConfig};
+use pool_core::{On, PoolConfig, StreamId};
+use pool_mock::device::{Pacing, SimConfig, SimStream};
 
 use support::{Buffer, GIB, MIB, Where, World};
 
@@ -48,8 +48,22 @@ fn every_other_page(world: &World) -> (StreamId, Vec<Buffer>) {
     (stream, thin(world, stream.into(), buffers))
 }
 
-fn end(world: World, stream: StreamId, buffers: impl IntoIterator<Item = Buffer>) {
-    buffers.into_iter().for_each(|buffer| world.free(stream, buffer));
+/// A buffer of a stream that the pool does not know.
+fn used_on(world: &World, stream: SimStream, bytes: u64) -> Buffer {
+    let buffer = world.allocate(On::Raw(&stream), bytes);
+    world.touch(&buffer, stream);
+    buffer
+}
+
+/// As [`every_other_page`], on such a stream.
+fn every_other_page_of(world: &World, stream: SimStream) -> Vec<Buffer> {
+    let buffers = (0..64).map(|_| used_on(world, stream, PAGE)).collect();
+    thin(world, On::Raw(&stream), buffers)
+}
+
+fn end<'a>(world: World, on: impl Into<Where<'a>>, buffers: impl IntoIterator<Item = Buffer>) {
+    let on = on.into();
+    buffers.into_iter().for_each(|buffer| world.free(on, buffer));
     world.device.run_all();
     world.pool.trim_waiting(0).unwrap();
     assert_eq!(reserved_pages(&world), 0);
@@ -94,24 +108,50 @@ fn what_is_common_moves_once_its_work_is_done() {
     for (pacing, moves) in [(Pacing::Eager, true), (Pacing::Idle, false)] {
         let world = world(pacing, None);
         let [first, second] = [world.foreign(), world.foreign()];
-        let used = |stream, bytes| {
-            let buffer = world.allocate(On::Raw(&stream), bytes);
-            world.touch(&buffer, stream);
-            buffer
-        };
-        let buffers = (0..64).map(|_| used(first, PAGE)).collect();
-        let keep = thin(&world, On::Raw(&first), buffers);
-        let large = used(second, 16 * PAGE);
+        let keep = every_other_page_of(&world, first);
+        let large = used_on(&world, second, 16 * PAGE);
         assert_eq!(moved_pages(&world) > 0, moves, "{pacing:?}");
         assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
         world.free(On::Raw(&second), large);
-        for buffer in keep {
-            world.free(On::Raw(&first), buffer);
-        }
-        world.device.run_all();
-        world.pool.trim_waiting(0).unwrap();
-        world.end();
+        end(world, On::Raw(&first), keep);
     }
+}
+
+/// What is to be waited for stays, and keeps nothing else where it is.
+#[test]
+fn what_is_done_moves_without_what_is_not() {
+    let world = world(Pacing::Idle, None);
+    let [first, second] = [world.foreign(), world.foreign()];
+    let keep = every_other_page_of(&world, first);
+    world.device.run_all();
+    world.order(first, second);
+    let mut keep = keep.into_iter();
+    for buffer in keep.by_ref().take(8) {
+        world.touch(&buffer, second);
+        world.free(On::Raw(&second), buffer);
+    }
+    let large = used_on(&world, first, 44 * PAGE);
+    assert!(moved_pages(&world) >= 16, "{}", moved_pages(&world));
+    assert_eq!(world.calls(Call::WaitOnHost) + world.calls(Call::Synchronize), 0);
+    end(world, On::Raw(&first), keep.chain([large]));
+}
+
+/// What is left of a handle that is more than is missing would be no use: none is given back so that
+/// others are made.
+#[test]
+fn no_handle_is_moved_that_is_more_than_is_missing() {
+    let config = PoolConfig::new().pages(Pages::new()).initial_bytes(32 * PAGE);
+    let device = SimConfig::new().page_sizes(vec![PAGE, 8 * PAGE]).memory_bytes(4 * GIB);
+    let world = World::new(device.pacing(Pacing::Eager), config);
+    let stream = world.stream();
+    let [stays, goes, other] = [8; 3].map(|pages| world.used(stream, pages * PAGE));
+    let last = world.used(stream, 4 * PAGE);
+    world.free(stream, goes);
+    // Four pages are free behind the last, five are missing, and eight are one handle.
+    let large = world.used(stream, 9 * PAGE);
+    assert_eq!(world.calls(Call::DestroyPages), 0);
+    assert!(reserved_pages(&world) <= 32 + 5);
+    end(world, stream, [stays, other, last, large]);
 }
 
 #[test]
@@ -153,6 +193,19 @@ fn a_move_that_fails_refuses_no_request() {
     }
 }
 
+/// Nor where nothing is said of the pages that do not move, and each step would try them again.
+#[test]
+fn a_move_of_what_is_common_that_fails_refuses_no_request() {
+    let world = world(Pacing::Eager, None);
+    let stream = world.foreign();
+    let keep = every_other_page_of(&world, stream);
+    world.device.fail_each(Call::Decommit);
+    let large = used_on(&world, stream, 16 * PAGE);
+    world.device.clear_faults();
+    assert_eq!((reserved_pages(&world) >= 64 + 14, moved_pages(&world)), (true, 0));
+    end(world, On::Raw(&stream), keep.into_iter().chain([large]));
+}
+
 /// A program whose blocks need other places again and again gets memory for that, and is not slow for ever.
 #[test]
 fn moves_come_to_an_end() {
@@ -166,7 +219,7 @@ fn moves_come_to_an_end() {
             if buffers.len() > 30 || (random.bool() && !buffers.is_empty()) {
                 world.free(stream, buffers.swap_remove(random.usize(0..buffers.len())));
             } else {
-                buffers.push(world.used(stream, random.u64(1..=12) * PAGE));
+                buffers.push(world.used(stream, random.u64(1..=40) * PAGE));
             }
         }
         moves.push(moved_pages(&world) - before);
