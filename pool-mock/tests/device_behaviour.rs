@@ -310,6 +310,18 @@ fn a_device_that_is_shut_down_is_not_called() -> Outcome {
 }
 
 #[test]
+fn a_device_is_shut_down_when_it_is_asked_once_more() -> Outcome {
+    let device = SimDevice::new(SimConfig::new());
+    device.shut_down_after(2);
+    assert!(device.is_alive() && device.is_alive());
+    device.allocate(4096)?;
+    assert!(!device.is_alive() && !device.is_alive());
+    assert_eq!(device.allocate(4096), Err(Failure::Device(SimError::ShuttingDown)));
+    assert_eq!(device.take_violations().len(), 1);
+    Ok(())
+}
+
+#[test]
 fn callbacks_run_in_order_and_call_nothing() -> Outcome {
     let device = SimDevice::new(SimConfig::new().pacing(Pacing::Idle));
     let stream = device.create_stream()?;

@@ -126,7 +126,8 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Whether the device can still be called: not when the process ends, nor in a forked child.
-    /// A pool asks before it gives anything back at its end, and leaves it if not. Ranges, streams,
+    /// A pool asks before each call, and makes none any more once it is told so: at its end it leaves
+    /// what it has. Ranges, streams,
     /// fences and pages are dropped then all the same: if their drops call the runtime, those ask
     /// too.
     fn is_alive(&self) -> bool {

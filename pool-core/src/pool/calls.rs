@@ -20,6 +20,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
         make: impl FnOnce(&D) -> Result<R, Failure<D::Error>>,
     ) -> Result<R, Failed<D>> {
         if !self.device.is_there() {
+            // Also where it is no more without a call that said so, as when the process ends.
+            self.poison();
             return Err(DeviceError { call, failure: Failure::Lost });
         }
         make(&self.device).map_err(|failure| {

@@ -102,8 +102,9 @@ pub enum PoolError<E> {
     /// A call of the device failed.
     #[error(transparent)]
     Device(DeviceError<E>),
-    /// An earlier call failed in such a way that none succeeds any more.
-    #[error("the device failed for good in an earlier call")]
+    /// An earlier call failed in such a way that none succeeds any more, or the device
+    /// [is no more](crate::device::Device::is_alive).
+    #[error("the device failed for good in an earlier call, or is no more")]
     Poisoned,
     /// This process is a fork of the one that made the pool, and [leaves](crate::sync::leave_locks) it
     /// as it is.

@@ -30,7 +30,7 @@ const VACATED: Owner = Owner(2);
 
 /// Something is captured.
 const CAPTURING: u32 = 1;
-/// The device failed for good.
+/// The device failed for good, or is no more.
 const POISONED: u32 = 1 << 1;
 /// Parcels are to be drained by the next call that may.
 const DUE: u32 = 1 << 2;
@@ -336,8 +336,9 @@ impl<D: Device, T: Threads> Inner<D, T> {
 
     /// From here on the pool makes no call of the device.
     pub(super) fn poison(&self) {
-        self.device.lose();
+        // In this order: who is told that the device is lost finds that the pool knows.
         self.set(POISONED, true);
+        self.device.lose();
     }
 
     pub(super) fn charge(&self, tag: Tag, size_bytes: u64) -> Result<(), PoolError<D::Error>> {

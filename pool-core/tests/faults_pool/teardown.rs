@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::OnceLock;
 use std::thread;
 
-use pool_core::device::Call;
+use pool_core::device::{Call, Device};
 use pool_core::{GraphId, On, PoolError};
 use pool_mock::device::{Fault, SimConfig, SimDevice};
 
@@ -141,6 +141,42 @@ fn p075_a_lost_device_is_no_lack_of_memory() {
         drop(kept);
         world.pool.verify().unwrap();
     }
+}
+
+/// A process that ends takes its device away from whoever asks for memory just then.
+#[test]
+fn p075_a_device_that_is_no_more_is_no_lack_of_memory() {
+    each_way(|way| {
+        for grows in [false, true] {
+            let mut refused = 0;
+            for answers in 0.. {
+                let world = if grows { way.growing() } else { way.fixed(4 * MIB) };
+                let [giver, taker] = world.streams();
+                let kept = world.used(giver, MIB);
+                let waiting = [(); 3].map(|()| world.used(giver, MIB));
+                for buffer in waiting {
+                    world.free(giver, buffer);
+                }
+                world.device.shut_down_after(answers);
+                let served = world.pool.allocate_on(taker, if grows { 64 * MIB } else { 2 * MIB });
+                world.pool.verify().unwrap();
+                match served {
+                    Ok(_) if world.device.is_alive() => break,
+                    // What is asked for ahead may fail.
+                    Ok(_) => {}
+                    Err(PoolError::Poisoned) => {
+                        refused += 1;
+                        let freed = world.pool.free_on(giver, kept.handle);
+                        assert!(matches!(freed, Err(PoolError::Poisoned)), "{answers}: {freed:?}");
+                    }
+                    Err(error) => panic!("{grows}, {answers}: {error}"),
+                }
+                drop(world.pool);
+                world.device.assert_clean();
+            }
+            assert!(refused > 0, "{grows}");
+        }
+    });
 }
 
 /// An error that concerns one call is that call's: the end tries again, and reports nothing.

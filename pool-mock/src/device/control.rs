@@ -251,6 +251,12 @@ impl SimDevice {
         self.lock().device(self.inner.number).alive = false;
     }
 
+    /// Shuts the device down once [`is_alive`](pool_core::device::Device::is_alive) was true so many times
+    /// more, when it is asked next: in the midst of what asks, as a thread does that ends the process.
+    pub fn shut_down_after(&self, answers: u64) {
+        self.lock().device(self.inner.number).alive_for = Some(answers);
+    }
+
     /// Runs `hook` before each call of the trait, on the thread that makes it, with no lock of the
     /// device held: it may use the device and whatever called it. Its own calls run it, too, so it
     /// has to see to an end. It replaces the hook before.

@@ -403,7 +403,7 @@ impl Device for SimDevice {
     }
 
     fn is_alive(&self) -> bool {
-        self.lock().device(self.inner.number).alive
+        self.lock().device(self.inner.number).ask_whether_alive()
     }
 
     fn address(&self, range: &SimRange) -> Option<u64> {

@@ -63,6 +63,8 @@ pub(super) struct DeviceState {
     /// What others use.
     pub(super) foreign_bytes: u64,
     pub(super) alive: bool,
+    /// How often it still says so, where that is set.
+    pub(super) alive_for: Option<u64>,
     pub(super) fatal: Fatal,
     pub(super) calls: Calls,
     pub(super) faults: Faults,
@@ -70,6 +72,18 @@ pub(super) struct DeviceState {
     /// The streams that are ordered with the legacy default stream.
     blocking: Vec<Actor>,
     per_thread: HashMap<u64, Actor>,
+}
+
+impl DeviceState {
+    /// Says whether the device can be called, which may be over with that.
+    pub(super) fn ask_whether_alive(&mut self) -> bool {
+        match &mut self.alive_for {
+            Some(0) => self.alive = false,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.alive
+    }
 }
 
 /// Whether a device works.
@@ -147,6 +161,7 @@ impl State {
             used_bytes: 0,
             foreign_bytes: 0,
             alive: true,
+            alive_for: None,
             fatal: Fatal::No,
             calls: Calls::default(),
             faults: Faults::default(),

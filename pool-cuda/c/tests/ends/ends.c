@@ -32,10 +32,16 @@ static void *work(void *stream) {
             error = draw >> 30 & 1 ? poolFree(block) : poolFreeAsync(block, stream);
         }
         /* While the process exits, the library says so; else nothing goes wrong. */
-        if (error != 0 && error != 4) abort();
+        if (error != 0 && error != 4) {
+            fprintf(stderr, "%zu bytes: %d, %s\n", size, error, poolLastErrorMessage());
+            abort();
+        }
     }
     return NULL;
 }
+
+/* While the process exits, other threads go on for a while. */
+static void linger(void) { usleep(3000); }
 
 /* A forked child may not call the driver: it is told so, and what was live is not its own. */
 static int in_child(void *live, Stream stream) {
@@ -54,8 +60,9 @@ int main(int count, char **arguments) {
     int (*cuInit)(unsigned) = dlsym(driver, "cuInit");
     cuStreamCreate = dlsym(driver, "cuStreamCreate");
     cuMemsetD8Async = dlsym(driver, "cuMemsetD8Async");
-    /* The context is made current by the first call that names no stream. */
-    if (cuInit(0) != 0 || poolFree(NULL) != 0) return 12;
+    /* What is registered later runs earlier: it lingers once the library has heard of the end, and the driver
+       has not. The context is made current by the first call that names no stream. */
+    if (cuInit(0) != 0 || atexit(linger) != 0 || poolFree(NULL) != 0) return 12;
     Stream streams[3];
     pthread_t thread;
     for (int i = 0; i < 3; i++) {
