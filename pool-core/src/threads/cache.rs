@@ -64,16 +64,15 @@ pub struct Cache<T: Threads = DefaultThreads> {
     giver: Giver,
     classes: Classes,
     shape: Shape,
-    /// The owner who came last, whose set is in use.
+    /// The owner who came last, whose set is in use, and the first bin of that.
     owner: Owner,
-    set: usize,
+    first: usize,
+    /// Whose each set is.
+    owners: [Owner; SETS],
     /// The set that is emptied next for an owner who has none.
     next: usize,
-    /// The bins of the set in use, and the first of them in the stock.
-    bins: [Bin; MOST_CLASSES],
-    first: usize,
-    /// All sets; the bins of the one in use are kept above.
-    sets: [Set; SETS],
+    /// Of all sets, one after the other, as in the stock.
+    bins: [Bin; SETS * MOST_CLASSES],
     /// Bytes that no bin's limit has taken yet.
     spare_bytes: u64,
     home: Home,
@@ -82,13 +81,6 @@ pub struct Cache<T: Threads = DefaultThreads> {
     /// What the layer above has its thread write into.
     #[cfg(feature = "record")]
     pub(crate) writer: Option<Writer>,
-}
-
-/// The blocks of one owner.
-#[derive(Clone, Copy, Debug, Default)]
-struct Set {
-    owner: Owner,
-    bins: [Bin; MOST_CLASSES],
 }
 
 /// How full a bin is, and may be.
@@ -118,11 +110,10 @@ impl<T: Threads> Cache<T> {
             stock,
             giver,
             owner: Owner::CLEAN,
-            set: 0,
-            next: 0,
-            bins: [Bin::default(); MOST_CLASSES],
             first: 0,
-            sets: [Set::default(); SETS],
+            owners: [Owner::CLEAN; SETS],
+            next: 0,
+            bins: [Bin::default(); SETS * MOST_CLASSES],
             home: Home::RANGE,
             #[cfg(feature = "record")]
             writer: None,
@@ -192,7 +183,7 @@ impl<T: Threads> Cache<T> {
     /// Gives out a cached block, if there is one of the class for the owner.
     #[inline(always)]
     pub(super) fn hit(&mut self, owner: Owner, class: usize) -> Option<Handle> {
-        if owner == self.owner { self.take(class) } else { None }
+        if self.turn_to(owner) { self.take(class) } else { None }
     }
 
     /// The same as a call: where a thread-local's accessor is told to do it, what it is told has to be
@@ -213,7 +204,23 @@ impl<T: Threads> Cache<T> {
         self.absorb_by::<ALONE>(owner, handle, granule)
     }
 
-    /// The bin of a class in the stock.
+    /// Makes an owner's set the one in use, if one is.
+    #[inline(always)]
+    fn turn_to(&mut self, owner: Owner) -> bool {
+        owner == self.owner || self.turn_to_other(owner)
+    }
+
+    #[inline(never)]
+    fn turn_to_other(&mut self, owner: Owner) -> bool {
+        let found = self.owners.iter().position(|&other| other == owner);
+        if let Some(set) = found {
+            self.owner = owner;
+            self.first = self.stock.first_of(set);
+        }
+        found.is_some()
+    }
+
+    /// The bin of a class.
     #[inline(always)]
     fn bin_of(&self, class: usize) -> usize {
         self.first + class
@@ -222,12 +229,12 @@ impl<T: Threads> Cache<T> {
     /// Gives out the block that was cached last.
     #[inline(always)]
     fn take(&mut self, class: usize) -> Option<Handle> {
-        let of_class = self.bin_of(class);
-        let bin = self.bins.get_mut(class)?;
+        let place = self.bin_of(class);
+        let bin = self.bins.get_mut(place)?;
         loop {
             bin.len = bin.len.checked_sub(1)?;
             // A flush may have been here: then the slot is empty.
-            if let Some(handle) = self.stock.take(of_class, bin.len) {
+            if let Some(handle) = self.stock.take(place, bin.len) {
                 self.inner.words.give(handle, self.giver);
                 self.stock.counts.allocated.get(class)?.add(1);
                 return Some(handle);
@@ -300,12 +307,12 @@ impl<T: Threads> Cache<T> {
 
     /// Takes a magazine from the depot: one of the owner, or a clean one.
     fn receive(&mut self, class: usize, owner: Owner) -> bool {
-        let of_class = self.bin_of(class);
+        let place = self.bin_of(class);
         let mut len = 0;
         let stock = &self.stock;
         let mut each = |block| {
             if len < MOST_DEPTH {
-                stock.put(of_class, len, block);
+                stock.put(place, len, block);
                 len += 1;
             }
         };
@@ -316,14 +323,14 @@ impl<T: Threads> Cache<T> {
                 && depot.get(class, Owner::CLEAN, self.giver, &mut each));
         // What the cache has no bytes for goes on to the centre, but for the one that is wanted.
         let block_bytes = self.classes.bytes(class);
-        let limit = self.bins[class].limit;
+        let limit = self.bins[place].limit;
         let room = limit + usize::try_from(self.spare_bytes / block_bytes).unwrap_or(MOST_DEPTH);
         if len > room.max(1) {
-            let rest = self.stock.take_many(of_class, room.max(1)..len);
+            let rest = self.stock.take_many(place, room.max(1)..len);
             self.inner.return_all(rest.into_iter());
             len = room.max(1);
         }
-        let bin = &mut self.bins[class];
+        let bin = &mut self.bins[place];
         bin.len = len;
         if len > limit && len <= room {
             bin.limit = len;
@@ -334,12 +341,12 @@ impl<T: Threads> Cache<T> {
 
     /// Serves a request of a class from the centre, and takes half of what the bin may hold.
     fn refill(&mut self, class: usize, request: &Request) -> Result<Block, AllocError> {
-        let of_class = self.bin_of(class);
-        let bin = &mut self.bins[class];
+        let place = self.bin_of(class);
+        let bin = &mut self.bins[place];
         let mut batch = Batch {
             inner: &self.inner,
             stock: &self.stock,
-            bin: of_class,
+            bin: place,
             wanted: (bin.limit / 2).saturating_sub(1),
             len: &mut bin.len,
         };
@@ -429,10 +436,13 @@ impl<T: Threads> Cache<T> {
         handle: Handle,
         granule: u32,
     ) -> Option<usize> {
+        if !self.turn_to(owner) {
+            return None;
+        }
         let found = self.inner.words.find(handle, granule).ok()?;
         let class = self.classes.of_order(found.cut().order())?;
-        let &Bin { len, limit, .. } = self.bins.get(class)?;
-        if owner != self.owner || len >= limit {
+        let &Bin { len, limit, .. } = self.bins.get(self.bin_of(class))?;
+        if len >= limit {
             return None;
         }
         if self.by_owner && found.cut().shard() != owner.0 && !CACHES_ELSEWHERE.is_out() {
@@ -459,7 +469,7 @@ impl<T: Threads> Cache<T> {
             return Ok(block);
         };
         self.use_set_of(owner);
-        let Bin { len, limit, .. } = self.bins[class];
+        let Bin { len, limit, .. } = self.bins[self.bin_of(class)];
         let block = if len < limit || self.make_room(class) {
             let block = self.inner.words.find(handle, granule)?.free(granule)?;
             self.keep(class, block);
@@ -490,9 +500,9 @@ impl<T: Threads> Cache<T> {
 
     #[inline(always)]
     fn keep(&mut self, class: usize, block: Handle) {
-        let of_class = self.bin_of(class);
-        if let Some(bin) = self.bins.get_mut(class) {
-            self.stock.put(of_class, bin.len, block);
+        let place = self.bin_of(class);
+        if let Some(bin) = self.bins.get_mut(place) {
+            self.stock.put(place, bin.len, block);
             bin.len += 1;
         }
     }
@@ -501,10 +511,11 @@ impl<T: Threads> Cache<T> {
     /// on.
     fn make_room(&mut self, class: usize) -> bool {
         self.deepen(class);
-        if self.bins[class].len >= self.bins[class].limit {
+        let place = self.bin_of(class);
+        if self.bins[place].len >= self.bins[place].limit {
             self.pass_on(class);
         }
-        self.bins[class].len < self.bins[class].limit
+        self.bins[place].len < self.bins[place].limit
     }
 
     /// Raises the limit of a bin that had too few blocks, or lowers that of one that was emptied by
@@ -513,7 +524,8 @@ impl<T: Threads> Cache<T> {
     fn adapt(&mut self, class: usize) {
         let emptied = self.inner.emptied.get();
         let first = self.first_limit(class);
-        let bin = &mut self.bins[class];
+        let place = self.bin_of(class);
+        let bin = &mut self.bins[place];
         if core::mem::replace(&mut bin.emptied, emptied) == emptied || bin.limit == 0 {
             self.deepen(class);
         } else if bin.limit > first {
@@ -532,7 +544,8 @@ impl<T: Threads> Cache<T> {
     fn deepen(&mut self, class: usize) {
         let depth = self.classes.depth(class);
         let block_bytes = self.classes.bytes(class);
-        let limit = self.bins[class].limit;
+        let place = self.bin_of(class);
+        let limit = self.bins[place].limit;
         if limit == 0 && self.spare_bytes < block_bytes {
             self.make_spare();
         }
@@ -542,45 +555,38 @@ impl<T: Threads> Cache<T> {
         }
         if wanted > limit {
             self.spare_bytes -= (wanted - limit) as u64 * block_bytes;
-            self.bins[class].limit = wanted;
+            self.bins[place].limit = wanted;
         }
     }
 
     /// Has bytes to spare again: half of what the greediest bin of all sets has.
     fn make_spare(&mut self) {
-        let bins =
-            (0..SETS).flat_map(|set| (0..self.classes.count()).map(move |class| (set, class)));
-        let bytes_of = |&(set, class): &(usize, usize)| {
-            self.bins_of(set)[class].limit as u64 * self.classes.bytes(class)
-        };
-        let Some((set, class)) = bins.max_by_key(bytes_of) else { return };
-        let bins = if set == self.set { &mut self.bins } else { &mut self.sets[set].bins };
-        let bin = &mut bins[class];
+        let classes = self.classes;
+        let bytes_of = |place: usize| classes.bytes(place % classes.count());
+        let used = self.bins.iter_mut().take(SETS * classes.count()).enumerate();
+        let greediest = used.max_by_key(|(place, bin)| bin.limit as u64 * bytes_of(*place));
+        let Some((place, bin)) = greediest else { return };
         let given_up = bin.limit.div_ceil(2);
         bin.limit -= given_up;
         let left = bin.len.min(bin.limit);
         let len = core::mem::replace(&mut bin.len, left);
-        self.spare_bytes += given_up as u64 * self.classes.bytes(class);
-        let blocks = self.stock.take_many(self.stock.first_of(set) + class, left..len);
+        self.spare_bytes += given_up as u64 * bytes_of(place);
+        let blocks = self.stock.take_many(place, left..len);
         self.inner.return_all(blocks.into_iter());
-    }
-
-    fn bins_of(&self, set: usize) -> &[Bin; MOST_CLASSES] {
-        if set == self.set { &self.bins } else { &self.sets[set].bins }
     }
 
     /// Passes the blocks that were cached last on: a magazine to the depot, or, if that is full,
     /// to the centre.
     fn pass_on(&mut self, class: usize) {
-        let len = self.bins[class].len;
-        let left = len - self.classes.magazine_len(class).min(len);
-        self.bins[class].len = left;
-        let blocks = self.stock.take_many(self.bin_of(class), left..len);
+        let place = self.bin_of(class);
+        let bin = &mut self.bins[place];
+        let left = bin.len - self.classes.magazine_len(class).min(bin.len);
+        let len = core::mem::replace(&mut bin.len, left);
+        let blocks = self.stock.take_many(place, left..len);
         let Some(last) = blocks.last() else { return };
         // They go where the cache looks for them that gave them to the program, so that a block's
         // word and what is noted beside it stay with the processors of the two. To ask takes a
         // cache line away from that cache's, and mostly it is the one of before.
-        let bin = &mut self.bins[class];
         if bin.passed == 0 {
             bin.giver = self.inner.words.giver(last.slot().index());
         }
@@ -603,36 +609,30 @@ impl<T: Threads> Cache<T> {
     /// Makes an owner's set the one in use; if no set is the owner's, the next one is emptied for
     /// it.
     fn use_set_of(&mut self, owner: Owner) {
-        if self.owner == owner {
+        if self.turn_to(owner) {
             return;
         }
-        let found = self.sets.iter().position(|set| set.owner == owner);
-        let next = found.unwrap_or_else(|| {
-            // In turn, but not the one that was in use just now.
-            let turn = (self.next + 1) % SETS;
-            self.next = if turn == self.set { (turn + 1) % SETS } else { turn };
-            self.empty_set(self.next);
-            self.next
-        });
-        self.sets[self.set] = Set { owner: self.owner, bins: self.bins };
-        self.set = next;
+        // In turn, but not the one that was in use just now.
+        let turn = (self.next + 1) % SETS;
+        let is_in_use = self.stock.first_of(turn) == self.first;
+        self.next = if is_in_use { (turn + 1) % SETS } else { turn };
+        self.empty_set(self.next);
+        self.owners[self.next] = owner;
         self.owner = owner;
-        self.bins = self.sets[next].bins;
-        self.first = self.stock.first_of(next);
-        self.sets[next].owner = owner;
+        self.first = self.stock.first_of(self.next);
     }
 
     /// Gives a set's blocks back to the centre, and its limits up.
     fn empty_set(&mut self, set: usize) {
-        let bins = if set == self.set { &mut self.bins } else { &mut self.sets[set].bins };
-        let bins = core::mem::take(bins);
         let first = self.stock.first_of(set);
-        for (class, bin) in bins.iter().enumerate().take(self.classes.count()) {
-            if bin.len > 0 {
-                let blocks = self.stock.take_many(first + class, 0..bin.len);
+        let bins = self.bins.iter_mut().enumerate().skip(first).take(self.classes.count());
+        for (class, (place, bin)) in bins.enumerate() {
+            let Bin { len, limit, .. } = core::mem::take(bin);
+            if len > 0 {
+                let blocks = self.stock.take_many(place, 0..len);
                 self.inner.return_all(blocks.into_iter());
             }
-            self.spare_bytes += bin.limit as u64 * self.classes.bytes(class);
+            self.spare_bytes += limit as u64 * self.classes.bytes(class);
         }
         self.spare_bytes = self.spare_bytes.min(self.classes.cache_bytes());
     }
