@@ -2,8 +2,9 @@
 //!
 //! Such blocks are few for the bytes they have, so that a word for each granule would be a cache
 //! miss and a fresh page each. Instead, a block is noted by *region*: it is alone in beginning in
-//! any region that is no longer than itself. There are regions of four lengths, and a block is
-//! noted in the longest that it fills, so that the table of a few large blocks is small and warm.
+//! any region that is no longer than itself. There are regions of four lengths, each a part of the
+//! next longer one, and a block is noted in the longest that it fills, so that what is kept of a few
+//! large blocks is small and warm, and a look goes down from the one to the other.
 //!
 //! Entries are only written on the way of requests, and never two at once: a block is struck out
 //! under its shard's lock, and the next one of its entry has granules of its, which come from that
@@ -11,33 +12,39 @@
 
 use alloc::boxed::Box;
 
+use once_cell::race::OnceBox;
+
 use super::sabotage::{ONE_LOOK, START};
-use super::tables::{NoTable, Rows, filled};
+use super::tables::{NoTable, alone, filled};
 use crate::range::{Handle, Shape, Stretch};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Once, Ordering};
 
-/// Regions of one granule; of the longest block that spans serve, or this; and of 16 and 256
-/// times as much. All in powers of two.
-const LEVELS: usize = 4;
-const LEAST_LONG: u32 = 4;
-const STEP: u32 = 4;
-
-/// Entries of a table that is made at a time, in powers of two: for regions of one granule, and
-/// for others a page.
-const GRANULES_TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 10 };
-const TABLE: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
+/// The lengths of regions, in powers of two of granules: one; that of the longest block that spans serve, or
+/// this; and twice so many times as much.
+const LEAST_LONG: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 4 };
+const STEP: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 
 /// The starts of all live blocks outside spans.
 pub(crate) struct Starts {
-    /// From the longest regions to the shortest.
-    levels: [Regions; LEVELS],
+    /// The length of a long region.
+    long_bits: u32,
+    /// All of the range, made where blocks begin.
+    longest: Box<[OnceBox<[Longest; 1]>]>,
 }
 
-/// An entry for each 2^bits granules.
-struct Regions {
-    bits: u32,
-    table_bits: u32,
-    tables: Rows<Box<[Entry]>>,
+/// One of the longest regions, and the shorter ones in it.
+#[derive(Default)]
+struct Longest {
+    whole: Entry,
+    longer: [Entry; 1 << STEP],
+    long: Once<Box<[Long]>>,
+}
+
+/// A long region, and its granules.
+#[derive(Default)]
+struct Long {
+    whole: Entry,
+    granules: Once<Box<[Entry]>>,
 }
 
 /// One block, or none: the handle is zero then.
@@ -50,41 +57,93 @@ struct Entry {
     start: AtomicU32,
 }
 
+/// Which regions a block is noted in.
+#[derive(Clone, Copy)]
+enum Level {
+    Longest,
+    Longer,
+    Long,
+    Granules,
+}
+
 impl Starts {
     /// Of a range: nothing is live.
     pub(crate) fn new(shape: &Shape) -> Result<Self, NoTable> {
-        let long = shape.small_granules.max(1).ilog2().max(LEAST_LONG);
-        let regions = |bits| Regions::new(shape.capacity, bits, TABLE);
-        Ok(Self {
-            levels: [
-                regions(long + 2 * STEP)?,
-                regions(long + STEP)?,
-                regions(long)?,
-                Regions::new(shape.capacity, 0, GRANULES_TABLE)?,
-            ],
-        })
+        let long_bits = shape.small_granules.max(1).ilog2().max(LEAST_LONG);
+        let count = shape.capacity.div_ceil(1 << (long_bits + 2 * STEP));
+        Ok(Self { long_bits, longest: filled(count, OnceBox::new)? })
     }
 
     /// The longest regions that a block fills one of.
     #[inline(always)]
-    fn regions_for(&self, block: Stretch) -> &Regions {
-        let [longest, longer, long, granules] = &self.levels;
-        if block.len >> longer.bits != 0 {
-            if block.len >> longest.bits != 0 { longest } else { longer }
-        } else if block.len >> long.bits != 0 {
-            long
+    fn level_of(&self, block: Stretch) -> Level {
+        let longs = block.len >> self.long_bits;
+        if longs >> STEP != 0 {
+            if longs >> (2 * STEP) != 0 { Level::Longest } else { Level::Longer }
+        } else if longs != 0 {
+            Level::Long
         } else {
-            granules
+            Level::Granules
         }
     }
 
-    /// Notes a block, in a table that is made if there is none.
+    /// The longest region that a granule is in, once it is made.
+    #[inline(always)]
+    fn longest(&self, granule: u32) -> Option<&Longest> {
+        let place = granule >> (self.long_bits + 2 * STEP);
+        self.longest.get(place as usize)?.get().map(|[longest]| longest)
+    }
+
+    #[inline(always)]
+    fn longer<'a>(&self, longest: &'a Longest, granule: u32) -> &'a Entry {
+        &longest.longer[(granule >> (self.long_bits + STEP)) as usize % (1 << STEP)]
+    }
+
+    #[inline(always)]
+    fn long<'a>(&self, longest: &'a Longest, granule: u32) -> Option<&'a Long> {
+        longest.long.get()?.get((granule >> self.long_bits) as usize % (1 << (2 * STEP)))
+    }
+
+    #[inline(always)]
+    fn granule<'a>(&self, long: &'a Long, granule: u32) -> Option<&'a Entry> {
+        long.granules.get()?.get((granule & ((1 << self.long_bits) - 1)) as usize)
+    }
+
+    /// A block's entry, if it was made.
+    #[inline(always)]
+    fn entry(&self, block: Stretch) -> Option<&Entry> {
+        let longest = self.longest(block.start)?;
+        match self.level_of(block) {
+            Level::Longest => Some(&longest.whole),
+            Level::Longer => Some(self.longer(longest, block.start)),
+            Level::Long => Some(&self.long(longest, block.start)?.whole),
+            Level::Granules => self.granule(self.long(longest, block.start)?, block.start),
+        }
+    }
+
+    /// Makes a block's entry. Of two threads that do so at once, one makes it.
+    #[cold]
+    fn make(&self, block: Stretch) -> Result<&Entry, NoTable> {
+        let place = block.start >> (self.long_bits + 2 * STEP);
+        let longest = self.longest.get(place as usize).ok_or(NoTable)?;
+        let [longest] = longest.get_or_try_init(|| alone(Longest::default()))?;
+        let level = self.level_of(block);
+        if matches!(level, Level::Long | Level::Granules) {
+            longest.long.try_call_once(|| filled(1 << (2 * STEP), Long::default))?;
+        }
+        if matches!(level, Level::Granules) {
+            let long = self.long(longest, block.start).ok_or(NoTable)?;
+            long.granules.try_call_once(|| filled(1 << self.long_bits, Entry::default))?;
+        }
+        self.entry(block).ok_or(NoTable)
+    }
+
+    /// Notes a block, in tables that are made if there are none.
     #[inline(always)]
     pub(crate) fn note(&self, block: Stretch, handle: Handle) -> Result<(), NoTable> {
-        let regions = self.regions_for(block);
-        let entry = match regions.find(block.start) {
+        let entry = match self.entry(block) {
             Some(entry) => entry,
-            None => regions.make(block.start)?,
+            None => self.make(block)?,
         };
         entry.start.store(block.start, START.or_relaxed(Ordering::Release));
         entry.handle.store(handle.to_raw(), Ordering::Release);
@@ -94,35 +153,20 @@ impl Starts {
     /// Strikes a block out, before another can begin where it was.
     #[inline(always)]
     pub(crate) fn strike(&self, block: Stretch) {
-        if let Some(entry) = self.regions_for(block).find(block.start) {
+        if let Some(entry) = self.entry(block) {
             entry.handle.store(0, Ordering::Release);
         }
     }
 
     /// The handle of the live block that begins at a granule.
     pub(crate) fn live_at(&self, granule: u32) -> Option<Handle> {
-        self.levels.iter().find_map(|regions| regions.find(granule)?.read(granule))
-    }
-}
-
-impl Regions {
-    fn new(capacity: u64, bits: u32, table_bits: u32) -> Result<Self, NoTable> {
-        let tables = Rows::new(capacity.div_ceil(1 << (bits + table_bits)))?;
-        Ok(Self { bits, table_bits, tables })
-    }
-
-    #[inline(always)]
-    fn find(&self, granule: u32) -> Option<&Entry> {
-        let region = granule >> self.bits;
-        let table = self.tables.get(region >> self.table_bits)?;
-        table.get((region & ((1 << self.table_bits) - 1)) as usize)
-    }
-
-    #[cold]
-    fn make(&self, granule: u32) -> Result<&Entry, NoTable> {
-        let table = granule >> self.bits >> self.table_bits;
-        self.tables.make(table, || filled(1 << self.table_bits, Entry::default))?;
-        self.find(granule).ok_or(NoTable)
+        let longest = self.longest(granule)?;
+        let large = longest.whole.read(granule);
+        large.or_else(|| self.longer(longest, granule).read(granule)).or_else(|| {
+            let long = self.long(longest, granule)?;
+            let whole = long.whole.read(granule);
+            whole.or_else(|| self.granule(long, granule)?.read(granule))
+        })
     }
 }
 
