@@ -3,7 +3,8 @@
 //! What is checked after every operation, failed or not: the books, that an error names the call
 //! that failed, and that the operation works when it is asked again. At the end everything is the
 //! device's again, but a stream that it failed to destroy. After an error that ends all, every
-//! operation says so, and nothing is called any more.
+//! operation says so, and nothing is called any more. The same where the device is no more at any
+//! moment.
 
 #[path = "faults_pool/support.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
@@ -66,6 +67,8 @@ enum Failing {
     Never,
     Once,
     Always,
+    /// From some moment on there is no device.
+    Gone,
 }
 
 /// A run of the scenario.
@@ -91,6 +94,9 @@ impl Run {
             let struck = self.world.device.injected() > injected;
             let made = self.log.lock().unwrap()[first..].to_vec();
             self.world.pool.verify().unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            if self.failing == Failing::Gone {
+                return self.judge_gone(what, result);
+            }
             if self.poisoned {
                 assert_eq!(self.world.device.calls().since(&calls).total(), 0, "{what}: {made:?}");
                 let said = result.err();
@@ -103,6 +109,7 @@ impl Run {
                 Err(error) => error,
             };
             assert!(struck || self.failing == Failing::Always, "{what}: {error}");
+            let is_lost = struck && self.fatal;
             match &error {
                 PoolError::Poisoned => assert!(self.fatal, "{what}"),
                 PoolError::Device(failed) => {
@@ -111,6 +118,7 @@ impl Run {
                         failed.call == Call::RecordAll && made.contains(&Call::Synchronize);
                     assert!(waited || made.contains(&failed.call), "{what}: {failed}");
                 }
+                PoolError::OutOfMemory { .. } if is_lost => panic!("{what}: {error}"),
                 PoolError::OutOfMemory { cause, .. } => match &cause.0 {
                     Some(failed) => {
                         let waited =
@@ -127,6 +135,16 @@ impl Run {
             }
         }
         panic!("{what}: it does not work again");
+    }
+
+    /// What an operation came to that the device may have gone under: it is done, or says just that.
+    fn judge_gone<R>(&mut self, what: &str, result: Result<R, Refusal>) -> Option<R> {
+        self.poisoned = self.world.device.is_shut_down();
+        match result {
+            Ok(done) => Some(done),
+            Err(PoolError::Poisoned) if self.poisoned => None,
+            Err(error) => panic!("{what}: {error}"),
+        }
     }
 
     fn allocate(&mut self, on: On<'_, SimStream>, size_bytes: u64) -> Option<Buffer> {
@@ -309,7 +327,7 @@ impl Run {
         let struck = device.injected() > injected;
         if poisoned {
             assert_eq!(device.calls().since(&before).total(), 0);
-        } else if !(fatal && struck) {
+        } else if !(fatal && struck || device.is_shut_down()) {
             let mut balance = device.balance();
             let frees = device.calls().since(&before).of(Call::Free);
             if failing == Failing::Always && struck && frees >= 2 * arenas as u64 && frees > 0 {
@@ -374,9 +392,13 @@ fn run(
             }
             pool(&device, setting).unwrap()
         }
+        Err(PoolError::Poisoned) if failing == Failing::Gone => {
+            device.assert_clean();
+            return (log.lock().unwrap().clone(), 0);
+        }
         other => other.unwrap(),
     };
-    let poisoned = fatal && device.injected() > 0;
+    let poisoned = fatal && device.injected() > 0 || device.is_shut_down();
     let world = World { device: device.clone(), pool: made };
     let mut run = Run { world, failing, fatal, poisoned, left: Vec::new(), log: log.clone() };
     run.scenario();
@@ -454,6 +476,20 @@ fn each_kind_of_call_fails_always() {
     }
     println!("{failed} calls failed");
     assert!(failed > 100);
+}
+
+/// The device is no more, at whichever moment: nothing else is told, and it gets no call.
+#[test]
+fn the_device_goes_at_any_moment() {
+    for setting in SETTINGS {
+        let (calls, _) = run(setting, Failing::Never, Fault::Plain, |_| ());
+        let goes_after = |answers| {
+            run(setting, Failing::Gone, Fault::Plain, |device| device.shut_down_after(answers)).0
+        };
+        let moments = (0..).take_while(|&answers| goes_after(answers).len() < calls.len()).count();
+        println!("{setting:?}: {moments} moments");
+        assert!(moments > 100);
+    }
 }
 
 /// The same at the pool's end only: what cannot be given back is lost, and nothing else.

@@ -315,7 +315,9 @@ fn a_device_is_shut_down_when_it_is_asked_once_more() -> Outcome {
     device.shut_down_after(2);
     assert!(device.is_alive() && device.is_alive());
     device.allocate(4096)?;
+    assert!(!device.is_shut_down());
     assert!(!device.is_alive() && !device.is_alive());
+    assert!(device.is_shut_down());
     assert_eq!(device.allocate(4096), Err(Failure::Device(SimError::ShuttingDown)));
     assert_eq!(device.take_violations().len(), 1);
     Ok(())

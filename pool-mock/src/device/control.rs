@@ -251,6 +251,12 @@ impl SimDevice {
         self.lock().device(self.inner.number).alive = false;
     }
 
+    /// Whether it is shut down. It is no question: see [`shut_down_after`](Self::shut_down_after).
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        !self.lock().device(self.inner.number).alive
+    }
+
     /// Shuts the device down once [`is_alive`](pool_core::device::Device::is_alive) was true so many times
     /// more, when it is asked next: in the midst of what asks, as a thread does that ends the process.
     pub fn shut_down_after(&self, answers: u64) {
