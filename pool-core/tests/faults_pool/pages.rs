@@ -1,5 +1,7 @@
 //! Pages: memory that is mapped, unmapped and moved under a range.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use pool_core::device::{Call, Capabilities, Device};
 use pool_core::policy::{Growth, Handles, Pages, Preallocation, Reuse, Settings, Way};
 use pool_core::{GraphId, Placement, Pool, PoolConfig, PoolError, StreamId};
@@ -213,6 +215,40 @@ fn pages_move_to_where_they_are_needed() {
     assert!(bench.allocate(PAGE).is_err(), "that is all");
     bench.free(&whole);
     bench.end();
+}
+
+/// A stream that another thread retires while memory is got for its request: that is told, and not a
+/// lack of memory once all pages were moved again and again.
+#[test]
+fn p006_a_stream_that_is_retired_during_its_request_is_unknown() {
+    for call in [Call::CreatePages, Call::Commit] {
+        let bench = Bench::new(16);
+        let retired = bench.pool.create_stream().unwrap();
+        // Several streams ask, so that what there is is common.
+        for _ in 0..40 {
+            for stream in [bench.stream, retired] {
+                let block = bench.pool.allocate_on(stream, PAGE).unwrap();
+                bench.pool.free_on(stream, block.handle()).unwrap();
+            }
+        }
+        bench.pool.trim_waiting(0).unwrap();
+        let (pool, met) = (bench.pool.clone(), AtomicBool::new(false));
+        bench.device.on_call(move |made| {
+            if made == call && !met.swap(true, Ordering::Relaxed) {
+                pool.retire(retired).unwrap();
+            }
+        });
+        let before = bench.device.calls();
+        let served = bench.pool.allocate_on(retired, 8 * PAGE);
+        assert!(matches!(served, Err(PoolError::UnknownStream(_))), "{call}: {served:?}");
+        let commits = bench.device.calls().since(&before).of(Call::Commit);
+        assert!(commits <= 8, "{call}: {commits} commits");
+        bench.device.clear_hooks();
+        // What was got serves others.
+        let block = bench.allocate(8 * PAGE).unwrap();
+        bench.free(&block);
+        bench.check();
+    }
 }
 
 /// Pages go back without a wait for work elsewhere.
