@@ -439,24 +439,33 @@ fn the_scenario_makes_each_call() {
 }
 
 /// Each call fails once, in each way.
-#[test]
-fn each_call_fails_once() {
-    let mut swept = 0;
-    for setting in SETTINGS {
-        let (calls, _) = run(setting, Failing::Never, Fault::Plain, |_| ());
-        for fault in FAULTS {
-            for nth in 1..=calls.len() {
-                let (log, injected) = run(setting, Failing::Once, fault, |device| {
-                    device.fail_nth(nth as u64);
-                });
-                assert_eq!(injected, 1, "call {nth} of {}", log.len());
-                assert_eq!(log[..nth], calls[..nth], "the same until then");
-                swept += 1;
-            }
+fn each_call_fails_once(setting: Setting) {
+    let (calls, _) = run(setting, Failing::Never, Fault::Plain, |_| ());
+    println!("{} calls: {:?}", calls.len(), counts(&calls));
+    for fault in FAULTS {
+        for nth in 1..=calls.len() {
+            let (log, injected) = run(setting, Failing::Once, fault, |device| {
+                device.fail_nth(nth as u64);
+            });
+            assert_eq!(injected, 1, "call {nth} of {}", log.len());
+            assert_eq!(log[..nth], calls[..nth], "the same until then");
         }
-        println!("{setting:?}: {} calls: {:?}", calls.len(), counts(&calls));
     }
-    println!("{swept} runs, in each of which one call failed");
+}
+
+#[test]
+fn each_call_fails_once_where_streams_are_listed() {
+    each_call_fails_once(Setting::Listed);
+}
+
+#[test]
+fn each_call_fails_once_where_streams_are_not_listed() {
+    each_call_fails_once(Setting::Unlisted);
+}
+
+#[test]
+fn each_call_fails_once_in_pages() {
+    each_call_fails_once(Setting::Paged);
 }
 
 /// Every call of one kind fails, in each way, from some moment on: then the pool does what can be
