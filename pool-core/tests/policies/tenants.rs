@@ -812,8 +812,8 @@ fn three_tenants_get_their_shares_within_a_bounded_number_of_calls() {
     println!("the longest wait: {longest} calls of the borrower, of at most {BOUND}");
 }
 
-/// The same from three threads. What is counted is the borrower's calls while it owes the same
-/// claim: how long the others sleep makes no difference.
+/// The same from three threads. What is counted is the borrower's calls while it owes the same, and
+/// nobody is served: how long the others sleep, and what they claim meanwhile, makes no difference.
 #[test]
 fn three_threads_get_their_shares_within_a_bounded_number_of_calls() {
     in_time(|| {
@@ -824,13 +824,13 @@ fn three_threads_get_their_shares_within_a_bounded_number_of_calls() {
             let mut load = Load::new(&house.tenants[number], 70 + number as u64);
             match number {
                 0 => {
-                    let (mut owes_since, mut claim) = (None, 0);
+                    let (mut owes_since, mut before) = (None, (0, 0));
                     while !over.load(Ordering::Acquire) {
                         load.be_greedy();
                         let owed = load.tenant.tenancy.stats().owed_bytes;
-                        let now = served.load(Ordering::Acquire);
-                        if owed == 0 || now != claim {
-                            (owes_since, claim) = (None, now);
+                        let now = (served.load(Ordering::Acquire), owed);
+                        if owed == 0 || now != before {
+                            (owes_since, before) = (None, now);
                             continue;
                         }
                         let since = load.calls - *owes_since.get_or_insert(load.calls);
