@@ -812,40 +812,44 @@ fn three_tenants_get_their_shares_within_a_bounded_number_of_calls() {
     println!("the longest wait: {longest} calls of the borrower, of at most {BOUND}");
 }
 
-/// The same from three threads. What is counted is the borrower's calls while it owes the same, and
-/// nobody is served: how long the others sleep, and what they claim meanwhile, makes no difference.
+/// The same from three threads. What is counted is the borrower's calls between two refusals of one
+/// claimer, from the end of the first to the beginning of the last: how long it sleeps in between makes no
+/// difference.
 #[test]
 fn three_threads_get_their_shares_within_a_bounded_number_of_calls() {
     in_time(|| {
         let house = three(machine().pacing(Pacing::Random(8)));
-        let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (calls, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let longest = AtomicU64::new(0);
         on_threads(3, |number| {
             let mut load = Load::new(&house.tenants[number], 70 + number as u64);
+            let mut refused_at = None;
+            // Makes an attempt, and looks how long it has been in vain.
+            let mut attempt = |ask: &mut dyn FnMut() -> bool| {
+                let now = calls.load(Ordering::Acquire);
+                if ask() {
+                    refused_at = None;
+                } else {
+                    let first = *refused_at.get_or_insert_with(|| calls.load(Ordering::Acquire));
+                    let since = now.saturating_sub(first);
+                    longest.fetch_max(since, Ordering::AcqRel);
+                    assert!(since <= BOUND, "{since} calls of the borrower");
+                }
+            };
             match number {
                 0 => {
-                    let (mut owes_since, mut before) = (None, (0, 0));
                     while !over.load(Ordering::Acquire) {
                         load.be_greedy();
-                        let owed = load.tenant.tenancy.stats().owed_bytes;
-                        let now = (served.load(Ordering::Acquire), owed);
-                        if owed == 0 || now != before {
-                            (owes_since, before) = (None, now);
-                            continue;
-                        }
-                        let since = load.calls - *owes_since.get_or_insert(load.calls);
-                        longest.fetch_max(since, Ordering::AcqRel);
-                        assert!(since <= BOUND, "{since} calls of the borrower");
+                        calls.store(load.calls, Ordering::Release);
                     }
                 }
                 1 => {
+                    // Also where it fails: the others go on until then.
+                    let _over = AtEnd(|| over.store(true, Ordering::Release));
                     for _ in 0..12 {
                         while load.live.len() < 6 {
-                            if load.allocate(ARENA, u64::MAX / 2) {
-                                served.fetch_add(1, Ordering::AcqRel);
-                            } else {
-                                std::thread::yield_now();
-                            }
+                            attempt(&mut || load.allocate(ARENA, u64::MAX / 2));
+                            std::thread::yield_now();
                         }
                         for (_, _, stream, buffer) in core::mem::take(&mut load.live) {
                             load.tenant.world.free(load.streams[stream], buffer);
@@ -855,13 +859,10 @@ fn three_threads_get_their_shares_within_a_bounded_number_of_calls() {
                             std::thread::yield_now();
                         }
                     }
-                    over.store(true, Ordering::Release);
                 }
                 _ => {
                     while !over.load(Ordering::Acquire) {
-                        if load.be_steady() {
-                            served.fetch_add(1, Ordering::AcqRel);
-                        }
+                        attempt(&mut || load.be_steady());
                         let stats = house.budget.stats();
                         assert!(stats.reserved_bytes <= stats.budget_bytes);
                         assert!(house.device.balance().bytes <= stats.budget_bytes);
@@ -873,4 +874,13 @@ fn three_threads_get_their_shares_within_a_bounded_number_of_calls() {
         println!("the longest: {} calls", longest.load(Ordering::Acquire));
         house.end();
     });
+}
+
+/// Does something at the end of what it is in, however that comes.
+struct AtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
