@@ -109,7 +109,6 @@ impl Run {
                 Err(error) => error,
             };
             assert!(struck || self.failing == Failing::Always, "{what}: {error}");
-            let is_lost = struck && self.fatal;
             match &error {
                 PoolError::Poisoned => assert!(self.fatal, "{what}"),
                 PoolError::Device(failed) => {
@@ -118,7 +117,7 @@ impl Run {
                         failed.call == Call::RecordAll && made.contains(&Call::Synchronize);
                     assert!(waited || made.contains(&failed.call), "{what}: {failed}");
                 }
-                PoolError::OutOfMemory { .. } if is_lost => panic!("{what}: {error}"),
+                PoolError::OutOfMemory { .. } if self.poisoned => panic!("{what}: {error}"),
                 PoolError::OutOfMemory { cause, .. } => match &cause.0 {
                     Some(failed) => {
                         let waited =

@@ -127,9 +127,8 @@ pub trait Device: Send + Sync + Sized + 'static {
 
     /// Whether the device can still be called: not when the process ends, nor in a forked child.
     /// A pool asks before each call, and makes none any more once it is told so: at its end it leaves
-    /// what it has. Ranges, streams,
-    /// fences and pages are dropped then all the same: if their drops call the runtime, those ask
-    /// too.
+    /// what it has. Ranges, streams, fences and pages are dropped then all the same: if their drops
+    /// call the runtime, those ask too.
     fn is_alive(&self) -> bool {
         true
     }

@@ -148,6 +148,19 @@ impl<D: Device, T: Threads> Inner<D, T> {
         })
     }
 
+    /// Refuses if an asker's stream was retired since it was resolved: what is got for it has nowhere to go.
+    /// One that is about to be is served still, for that may fail.
+    pub(super) fn check_not_retired(&self, asker: &Asker<D>) -> Result<(), PoolError<D::Error>> {
+        match asker {
+            Asker::Known { number, space, .. }
+                if !self.with_books(|books| books.streams.contains_key(number)) =>
+            {
+                Err(PoolError::UnknownStream(StreamId::new(*number, *space)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses requests that nothing could ever serve.
     pub(super) fn check_request(&self, request: &Request) -> Result<(), PoolError<D::Error>> {
         Need::of(request, self.shared.shape()).map_err(PoolError::Request)?;

@@ -213,7 +213,7 @@ impl<D: Device, T: Threads> Inner<D, T> {
                 if let Some(block) = self.attempt(plea, step > Step::PollOwn)? {
                     return Ok(Some(block));
                 }
-                self.check_not_retired(plea)?;
+                self.check_not_retired(plea.asker)?;
                 if !core::mem::take(&mut plea.again) {
                     break;
                 }
@@ -229,17 +229,6 @@ impl<D: Device, T: Threads> Inner<D, T> {
         }
         let failure = plea.failure.take();
         Err(failure.map_or(PoolError::Poisoned, PoolError::from))
-    }
-
-    /// Refuses where the asker's stream was retired meanwhile: what is got for it has nowhere to go.
-    fn check_not_retired(&self, plea: &Plea<'_, D>) -> Result<(), PoolError<D::Error>> {
-        let Asker::Known { number, space, .. } = plea.asker else { return Ok(()) };
-        let is_known = self.with_books(|books| books.streams.contains_key(number));
-        if is_known {
-            Ok(())
-        } else {
-            Err(PoolError::UnknownStream(StreamId::new(*number, *space)))
-        }
     }
 
     /// Whether other threads have memory in their hands, which nobody finds there.

@@ -618,8 +618,7 @@ impl<T: Threads> Cache<T> {
         self.next = if is_in_use { (turn + 1) % SETS } else { turn };
         self.empty_set(self.next);
         self.owners[self.next] = owner;
-        self.owner = owner;
-        self.first = self.stock.first_of(self.next);
+        self.turn_to(owner);
     }
 
     /// Gives a set's blocks back to the centre, and its limits up.

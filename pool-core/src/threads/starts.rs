@@ -87,11 +87,16 @@ impl Starts {
         }
     }
 
-    /// The longest region that a granule is in, once it is made.
+    /// Where the longest region is that a granule is in.
+    #[inline(always)]
+    fn cell(&self, granule: u32) -> Option<&OnceBox<[Longest; 1]>> {
+        self.longest.get((granule >> (self.long_bits + 2 * STEP)) as usize)
+    }
+
+    /// That region, once it is made.
     #[inline(always)]
     fn longest(&self, granule: u32) -> Option<&Longest> {
-        let place = granule >> (self.long_bits + 2 * STEP);
-        self.longest.get(place as usize)?.get().map(|[longest]| longest)
+        self.cell(granule)?.get().map(|[longest]| longest)
     }
 
     #[inline(always)]
@@ -121,12 +126,11 @@ impl Starts {
         }
     }
 
-    /// Makes a block's entry. Of two threads that do so at once, one makes it.
+    /// Makes a block's entry. Of two threads that do so at once both have that of one.
     #[cold]
     fn make(&self, block: Stretch) -> Result<&Entry, NoTable> {
-        let place = block.start >> (self.long_bits + 2 * STEP);
-        let longest = self.longest.get(place as usize).ok_or(NoTable)?;
-        let [longest] = longest.get_or_try_init(|| alone(Longest::default()))?;
+        let cell = self.cell(block.start).ok_or(NoTable)?;
+        let [longest] = cell.get_or_try_init(|| alone(Longest::default()))?;
         let level = self.level_of(block);
         if matches!(level, Level::Long | Level::Granules) {
             longest.long.try_call_once(|| filled(1 << (2 * STEP), Long::default))?;

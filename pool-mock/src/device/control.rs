@@ -259,6 +259,18 @@ impl SimDevice {
 
     /// Shuts the device down once [`is_alive`](pool_core::device::Device::is_alive) was true so many times
     /// more, when it is asked next: in the midst of what asks, as a thread does that ends the process.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pool_core::device::Device;
+    /// use pool_mock::device::{SimConfig, SimDevice};
+    ///
+    /// let device = SimDevice::new(SimConfig::new());
+    /// device.shut_down_after(1);
+    /// assert!(device.is_alive() && !device.is_shut_down());
+    /// assert!(!device.is_alive() && device.is_shut_down());
+    /// ```
     pub fn shut_down_after(&self, answers: u64) {
         self.lock().device(self.inner.number).alive_for = Some(answers);
     }
