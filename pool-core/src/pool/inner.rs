@@ -19,7 +19,7 @@ use super::tags::Tags;
 use super::vacate::Vacating;
 use crate::device::{Call, Capabilities, Device, Failure, MemoryInfo, Severity};
 use crate::range::{Placement, RangeConfig, Shape, Spans, Tolerance};
-use crate::sync::{AtomicU32, Lock, Ordering, instance_number, is_left};
+use crate::sync::{AtomicU32, Lock, Ordering, Padded, instance_number, is_left};
 use crate::threads::{Owner, SharedAllocator, SharedConfig, Threads};
 
 /// The space of requests that name no stream.
@@ -69,8 +69,9 @@ pub(super) struct Inner<D: Device, T: Threads> {
     pub(super) addresses: Addresses,
     pub(super) notes: Notes<D, T>,
     pub(super) tags: Tags<T>,
-    pub(super) books: T::Lock<Books<D>>,
-    pub(super) counters: Counters,
+    // What is written apart from what a hit reads.
+    pub(super) books: Padded<T::Lock<Books<D>>>,
+    pub(super) counters: Padded<Counters>,
     /// As the pool was made.
     pub(super) settings: Settings,
     /// Who is told what happens, once there is somebody.
@@ -160,8 +161,8 @@ impl<D: Device, T: Threads> Inner<D, T> {
             addresses: Addresses::Windows(Windows::new(0, false)?),
             notes: Notes::new(),
             tags: Tags::new(),
-            books: Lock::new(books),
-            counters: Counters::default(),
+            books: Padded(Lock::new(books)),
+            counters: Padded::default(),
             settings,
             recorder: Listener::<T>::default(),
         };

@@ -115,7 +115,7 @@ type LockedPart<D, T> = Padded<<T as Threads>::Lock<Part<D>>>;
 /// The notes on all blocks.
 pub(crate) struct Notes<D: Device, T: Threads> {
     /// All notes: mostly there is none.
-    count: AtomicU32,
+    count: Padded<AtomicU32>,
     /// How many notes there are on the blocks of each place.
     counters: Box<[AtomicU32]>,
     parts: Box<[LockedPart<D, T>]>,
@@ -133,7 +133,7 @@ impl<D: Device, T: Threads> Notes<D, T> {
     pub(crate) fn new() -> Self {
         let part = |_| Padded(Lock::new(Part { notes: HashMap::new() }));
         Self {
-            count: AtomicU32::new(0),
+            count: Padded(AtomicU32::new(0)),
             counters: (0..1 << COUNTERS_BITS).map(|_| AtomicU32::new(0)).collect(),
             parts: (0..1 << PARTS_BITS).map(part).collect(),
         }

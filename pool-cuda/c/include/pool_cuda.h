@@ -48,8 +48,8 @@ typedef struct poolStats {
      */
     size_t liveBytes;
     /**
-     * The most of them at once: exact while one thread uses the device, else off by 1 MiB a thread at
-     * most.
+     * The most of them at once: exact while one thread uses the device, else off by as many MiB for each
+     * thread as there are threads, and by 4 at most.
      */
     size_t peakLiveBytes;
     /**

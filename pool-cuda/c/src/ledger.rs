@@ -1,18 +1,22 @@
 //! What a device's pool gave out and got back, counted by each thread for itself.
 //!
-//! A hit is some twenty nanoseconds, and an addition to a line that other threads write may take
-//! more than that. So each thread has [`Counts`] that it alone writes, and the peak of what is live
-//! is kept from a sum to which a thread adds what it has gathered: at each new peak while it is
-//! alone, else by the [`SLACK`].
+//! A hit is some twenty nanoseconds, and to look at a line that other threads write takes more than
+//! that. So each thread has [`Counts`] that it alone writes, and the peak of what is live is kept
+//! from a sum, which a thread adds to when it has gathered much, and looks at else only while it is
+//! alone: then it knows each new peak.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many bytes at most a thread keeps to itself, while there are others.
+/// What each of several threads keeps to itself at most, times as many as there are, up to
+/// [`MOST_TIMES`]: the more there are, the longer each waits for the sum. A thread that takes and frees
+/// blocks of up to 1 MiB, 64 at a time, goes up and down by about 3 MiB.
 const SLACK: i64 = 1 << 20;
+const MOST_TIMES: u64 = 4;
 
-/// What one thread did.
+/// What one thread did. On lines of its own: 128 bytes, since processors fetch lines in pairs.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Counts {
     allocations: AtomicU64,
     frees: AtomicU64,
@@ -38,10 +42,19 @@ pub(crate) struct Totals {
 pub(crate) struct Ledger {
     /// How many threads count.
     threads: AtomicUsize,
+    /// What each of several keeps to itself.
+    slack_bytes: AtomicI64,
+    live: Live,
+    seats: Mutex<Seats>,
+}
+
+/// What all threads write, on lines of its own as well.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Live {
     /// Live bytes, but for what is unsettled.
     settled: AtomicI64,
     peak: AtomicI64,
-    seats: Mutex<Seats>,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +84,7 @@ impl Ledger {
         let counts = Arc::new(Counts::default());
         let mut seats = self.seats();
         seats.present.push(Arc::clone(&counts));
-        self.threads.store(seats.present.len(), Relaxed);
+        self.note_threads(&seats);
         counts
     }
 
@@ -83,8 +96,15 @@ impl Ledger {
             seats.present.swap_remove(place);
             seats.past.add(counts);
             self.settle(counts, counts.unsettled.load(Relaxed));
-            self.threads.store(seats.present.len(), Relaxed);
+            self.note_threads(&seats);
         }
+    }
+
+    fn note_threads(&self, seats: &Seats) {
+        let threads = seats.present.len();
+        let times = (threads as u64).min(MOST_TIMES);
+        self.slack_bytes.store(SLACK.saturating_mul(signed(times)), Relaxed);
+        self.threads.store(threads, Relaxed);
     }
 
     /// Counts a block that was given out.
@@ -95,10 +115,11 @@ impl Ledger {
         add(&counts.allocated_bytes, bytes);
         let unsettled = counts.unsettled.load(Relaxed).wrapping_add(signed(bytes));
         let is_peak = || {
-            let live = self.settled.load(Relaxed).wrapping_add(unsettled);
-            self.threads.load(Relaxed) == 1 && live > self.peak.load(Relaxed)
+            let live = self.live.settled.load(Relaxed).wrapping_add(unsettled);
+            live > self.live.peak.load(Relaxed)
         };
-        if unsettled > SLACK || is_peak() {
+        let is_alone = self.threads.load(Relaxed) == 1;
+        if unsettled > self.slack_bytes.load(Relaxed) || (is_alone && is_peak()) {
             self.settle(counts, unsettled);
         } else {
             counts.unsettled.store(unsettled, Relaxed);
@@ -111,7 +132,7 @@ impl Ledger {
         add(&counts.frees, 1);
         add(&counts.freed_bytes, bytes);
         let unsettled = counts.unsettled.load(Relaxed).wrapping_sub(signed(bytes));
-        if unsettled < -SLACK {
+        if unsettled < -self.slack_bytes.load(Relaxed) {
             self.settle(counts, unsettled);
         } else {
             counts.unsettled.store(unsettled, Relaxed);
@@ -121,8 +142,10 @@ impl Ledger {
     #[inline(never)]
     fn settle(&self, counts: &Counts, unsettled: i64) {
         counts.unsettled.store(0, Relaxed);
-        let live = self.settled.fetch_add(unsettled, Relaxed).wrapping_add(unsettled);
-        self.peak.fetch_max(live, Relaxed);
+        let live = self.live.settled.fetch_add(unsettled, Relaxed).wrapping_add(unsettled);
+        if live > self.live.peak.load(Relaxed) {
+            self.live.peak.fetch_max(live, Relaxed);
+        }
     }
 
     /// All that was counted.
@@ -135,13 +158,13 @@ impl Ledger {
 
     /// The most that was live, given what is.
     pub(crate) fn peak_bytes(&self, live_bytes: u64) -> u64 {
-        u64::try_from(self.peak.load(Relaxed)).unwrap_or(0).max(live_bytes)
+        u64::try_from(self.live.peak.load(Relaxed)).unwrap_or(0).max(live_bytes)
     }
 
     /// Starts the peak anew.
     pub(crate) fn reset_peak(&self) {
         let live_bytes = self.totals().live_bytes();
-        self.peak.store(signed(live_bytes), Relaxed);
+        self.live.peak.store(signed(live_bytes), Relaxed);
     }
 }
 
@@ -222,7 +245,8 @@ mod tests {
                 });
             }
         });
-        let (truth, slack) = (THREADS * STEPS * 5000, THREADS * SLACK.unsigned_abs());
+        let truth = THREADS * STEPS * 5000;
+        let slack = THREADS * SLACK.unsigned_abs() * THREADS.min(MOST_TIMES);
         let peak = ledger.peak_bytes(0);
         assert!(peak <= truth && peak + slack >= truth, "{peak} of {truth}");
         let totals = ledger.totals();
@@ -241,10 +265,10 @@ mod tests {
             ledger.took(&taker, 1 << 20);
         }
         assert_eq!(ledger.totals().live_bytes(), 0);
-        assert!(ledger.peak_bytes(0) <= 4 << 20, "{}", ledger.peak_bytes(0));
+        assert!(ledger.peak_bytes(0) <= 6 << 20, "{}", ledger.peak_bytes(0));
         ledger.leave(&taker);
         ledger.leave(&giver);
         assert_eq!(ledger.totals().frees, STEPS);
-        assert_eq!(ledger.settled.load(Relaxed), 0);
+        assert_eq!(ledger.live.settled.load(Relaxed), 0);
     }
 }

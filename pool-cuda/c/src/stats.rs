@@ -7,8 +7,8 @@
 pub struct poolStats {
     /// Held by the program, each block at the size that it was given.
     pub liveBytes: usize,
-    /// The most of them at once: exact while one thread uses the device, else off by 1 MiB a thread at
-    /// most.
+    /// The most of them at once: exact while one thread uses the device, else off by as many MiB for each
+    /// thread as there are threads, and by 4 at most.
     pub peakLiveBytes: usize,
     /// Taken from the device.
     pub reservedBytes: usize,
