@@ -18,13 +18,14 @@ fn each_of_the_owners_that_take_turns_gets_its_own_blocks_again() {
         let mut live: [[Vec<_>; SIZES.len()]; OWNERS] = Default::default();
         let mut freed: [[Vec<u64>; SIZES.len()]; OWNERS] = Default::default();
         let (mut owner, mut again) = (0, 0);
+        let names = [1, 2, 3, 4].map(Owner);
         for step in 0..5000 {
             // Some turns are longer than an operation.
             if random.bool() {
                 owner = random.usize(..OWNERS);
             }
             let size = random.usize(..SIZES.len());
-            let name = Owner(owner as u32 + 1);
+            let name = names[owner];
             let count = live[owner][size].len();
             if count < MOST && (count == 0 || random.bool()) {
                 let block = cache.allocate_for(name, SIZES[size]).unwrap();
