@@ -243,10 +243,11 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// Whether it fills as many pages as it needs, but for a small part.
+    /// Whether it fills as many pages as it needs, but for a small part. A single page does not count:
+    /// what is left beside it could be as much as itself.
     fn fills_pages(&self, grid: &Grid) -> bool {
         let left = self.len.next_multiple_of(grid.page) - self.len;
-        left <= self.len / PART_LEFT && grid.page.is_multiple_of(self.align)
+        self.len > grid.page && left <= self.len / PART_LEFT && grid.page.is_multiple_of(self.align)
     }
 }
 
@@ -381,6 +382,8 @@ mod tests {
         assert_eq!(place(3, 16), (2, 16));
         // What would leave half a page begins where free memory does.
         assert_eq!(place(3, 12), (2, 13));
+        // So does a single page.
+        assert_eq!(place(3, 8), (1, 13));
     }
 
     /// Also where it would end with a page, but for its alignment.
