@@ -317,6 +317,11 @@ impl Run {
 
     /// Whether a stream is there for all calls: then none may say that it is unknown.
     pub(super) fn is_there(&self, on: Option<Named>) -> bool {
-        on.is_none_or(|named| self.world().stream(named.number).is_some_and(|s| !s.leaving))
+        on.is_none_or(|named| {
+            self.world().stream(named.number).is_some_and(|s| {
+                // A call of another thread may have met it just when it was about to go.
+                !s.leaving && (self.alone || s.stayed == 0)
+            })
+        })
     }
 }

@@ -82,6 +82,7 @@ impl Run {
             self.tally(|tally| tally.retired += 1);
         } else if let Some(stream) = self.world().stream_mut(number) {
             (stream.leaving, stream.gone) = (false, false);
+            stream.stayed += 1;
         }
         match retired {
             Err(Some(error)) => self.judge("retire", injected, &error, false),

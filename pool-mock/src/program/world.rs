@@ -26,6 +26,8 @@ pub(super) struct Stream {
     pub(super) busy: u32,
     /// It is being retired or closed.
     pub(super) leaving: bool,
+    /// How often it was about to go, and stayed since the pool could not let go of it.
+    pub(super) stayed: u32,
     /// The pool may have destroyed it.
     pub(super) gone: bool,
     /// The capture that it is in.
@@ -386,7 +388,14 @@ impl World {
         self.part(number);
         if let Some(stream) = stream.filter(|stream| !stream.own) {
             let number = self.number();
-            self.streams.push(Stream { number, id: None, leaving: false, gone: false, ..stream });
+            self.streams.push(Stream {
+                number,
+                id: None,
+                leaving: false,
+                stayed: 0,
+                gone: false,
+                ..stream
+            });
         }
     }
 
@@ -401,6 +410,7 @@ impl World {
             pins: 0,
             busy: 0,
             leaving: false,
+            stayed: 0,
             gone: false,
             capture: None,
         };
